@@ -12,7 +12,7 @@ import pytest
 
 from build import each
 from build.otlp import otlp_span, payload
-from build.redaction import KEY, door
+from build.redaction import KEY, request_redactor
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.model.signal import Signal
@@ -45,8 +45,8 @@ REDACTED: dict[str, dict[str, Any]] = {
 
 
 def redacted(requests: list[SourceRequest], settings: dict[str, Any]) -> list[SourceRequest]:
-    at_the_door = door(key=KEY, **settings)
-    return [replace(one, payload=at_the_door.redacted(one.signal, one.payload, "default").payload) for one in requests]
+    redactor = request_redactor(key=KEY, **settings)
+    return [replace(one, payload=redactor.redacted(one.signal, one.payload, "default").payload) for one in requests]
 
 
 PAY, FIND = {"name": "pay", "args": {"amount": 50, "to": "ann@corp.io"}}, {"name": "find", "args": {"who": "ann"}}

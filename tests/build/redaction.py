@@ -1,4 +1,4 @@
-"""Requests of one span, and what redaction at the door leaves of a request."""
+"""Requests of one span, and what redaction on receipt leaves of a request."""
 
 import json
 from functools import cache
@@ -9,26 +9,26 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
 from build.otlp import any_value
 from tracegrade.model.signal import Signal
-from tracegrade.receive.redaction import Door, trial_door
+from tracegrade.receive.redaction import RequestRedactor, trial_redactor
 from tracegrade.redact.settings import RedactionSettings
 
 KEY = "0123456789abcdef0123456789abcdef"
 MAIL = "ann.lee@corp.io"
 
 
-def door(**settings: Any) -> Door:
-    """The door with these settings, made once: compiling all detectors costs more than most tests."""
-    return _door(json.dumps(settings, sort_keys=True))
+def request_redactor(**settings: Any) -> RequestRedactor:
+    """The redactor with these settings, made once: compiling all detectors costs more than most tests."""
+    return _redactor(json.dumps(settings, sort_keys=True))
 
 
 @cache
-def _door(settings: str) -> Door:
-    return trial_door(RedactionSettings.model_validate_json(settings))
+def _redactor(settings: str) -> RequestRedactor:
+    return trial_redactor(RedactionSettings.model_validate_json(settings))
 
 
 def redacted(request: Any, signal: Signal = Signal.TRACES, tenant: str = "default", **settings: Any) -> Any:
-    """A copy of `request` as the door with these settings leaves it."""
-    payload = door(**settings).redacted(signal, request.SerializeToString(), tenant).payload
+    """A copy of `request` as redaction with these settings leaves it."""
+    payload = request_redactor(**settings).redacted(signal, request.SerializeToString(), tenant).payload
     return type(request).FromString(payload)
 
 

@@ -12,7 +12,7 @@ from build.otlp import payload, spans_of
 from tracegrade.deletion.request import Choice, Deletion, Deletions
 from tracegrade.model.signal import Signal
 from tracegrade.receive.redacted_ids import RedactedIds
-from tracegrade.receive.redaction import Door
+from tracegrade.receive.redaction import RequestRedactor
 from tracegrade.receive.redaction_keys import id_key
 from tracegrade.redact.settings import RedactionSettings
 from tracegrade.redact.stand_in import Keys
@@ -35,13 +35,13 @@ SESSIONS: dict[str, dict[str, Any]] = {
 
 
 class Redacting(Kept):
-    """A data folder whose door redacts by these settings."""
+    """A data folder whose receiver redacts by these settings."""
 
     def __init__(self, folder: Path, redaction: dict[str, Any]) -> None:
         super().__init__(folder)
         settings = RedactionSettings.model_validate(redaction)
         self.config = self.config.model_copy(update={"redaction": settings})
-        self.door = Door(settings, id_key(folder))
+        self.redactor = RequestRedactor(settings, id_key(folder))
 
 
 def take(
@@ -49,7 +49,7 @@ def take(
 ) -> None:
     """Receive a trace as redaction leaves it."""
     sent = payload(spans_of(secret_trace(trace, f"of-{trace}", session, user, noise_bytes=0)))
-    left = ExportTraceServiceRequest.FromString(kept.door.redacted(Signal.TRACES, sent, tenant).payload)
+    left = ExportTraceServiceRequest.FromString(kept.redactor.redacted(Signal.TRACES, sent, tenant).payload)
     spans = [span for resource in left.resource_spans for scope in resource.scope_spans for span in scope.spans]
     kept.receive(spans, tenant=tenant, **how)
 

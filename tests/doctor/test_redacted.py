@@ -1,4 +1,4 @@
-"""What doctor says of values that were redacted at the door."""
+"""What doctor says of values that were redacted on receipt."""
 
 import json
 from typing import Any

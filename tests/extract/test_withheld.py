@@ -1,4 +1,4 @@
-"""What extraction says of calls that were redacted at the door."""
+"""What extraction says of calls that were redacted on receipt."""
 
 import json
 from typing import Any

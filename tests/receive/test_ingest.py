@@ -16,7 +16,7 @@ from tracegrade.otlp.json import to_json
 from tracegrade.receive import ingest
 from tracegrade.receive.ingest import Accepted, InFlight, Ingest, Refused
 from tracegrade.receive.redacted import Redacted
-from tracegrade.receive.redaction import trial_door
+from tracegrade.receive.redaction import trial_redactor
 from tracegrade.receive.validate import Checked, check
 from tracegrade.redact.requests.item import Redaction
 from tracegrade.redact.settings import RedactionSettings
@@ -143,7 +143,7 @@ def test_a_request_of_nothing_but_bad_spans_is_not_journalled(bench: Bench, requ
 def test_repaired_texts_are_journalled_and_counted_by_their_sender(
     journal: Any, request_of: RequestOf, redacts: bool
 ) -> None:
-    bench = Bench(journal, redaction=trial_door(RedactionSettings()) if redacts else None)
+    bench = Bench(journal, redaction=trial_redactor(RedactionSettings()) if redacts else None)
     wire = request_of().SerializeToString().replace(b"work", b"wor\xff")
     outcome = asyncio.run(bench.accept(wire))
     assert isinstance(outcome, Accepted)

@@ -10,7 +10,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
-from tracegrade.receive.redaction import Door, trial_door
+from tracegrade.receive.redaction import RequestRedactor, trial_redactor
 from tracegrade.redact.settings import RedactionSettings
 
 NAME = "Ann Lee"
@@ -50,8 +50,8 @@ def presidio(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, name, module)
 
 
-def door(**presidio: Any) -> Door:
-    return trial_door(RedactionSettings(detectors=["email"], presidio={"model": "a-model", **presidio}))
+def redactor(**presidio: Any) -> RequestRedactor:
+    return trial_redactor(RedactionSettings(detectors=["email"], presidio={"model": "a-model", **presidio}))
 
 
 def request(*texts: str) -> bytes:
@@ -70,7 +70,9 @@ def values(payload: bytes) -> list[str]:
 @pytest.mark.usefixtures("presidio")
 def test_what_it_recognises_goes_and_nothing_else() -> None:
     long = f"{'x' * 30_000} {NAME}, {NAME}"
-    redacted = door().redacted(Signal.TRACES, request(f"Ask {NAME} (today)", "ann@corp.io", "nobody", long), "default")
+    redacted = redactor().redacted(
+        Signal.TRACES, request(f"Ask {NAME} (today)", "ann@corp.io", "nobody", long), "default"
+    )
     assert values(redacted.payload) == [
         "Ask [redacted:presidio] (today)",
         "[redacted:email]",
@@ -92,14 +94,14 @@ def test_what_it_recognises_goes_and_nothing_else() -> None:
 )
 def test_what_it_lacks_is_named(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(TraceGradeError) as caught:
-        door(**settings)
+        redactor(**settings)
     assert str(caught.value).startswith(message)
 
 
 def test_without_the_package_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "spacy", None)
     with pytest.raises(TraceGradeError, match=r"pip install 'tracegrade\[presidio\]'"):
-        door()
+        redactor()
 
 
 def test_its_action_is_set_as_that_of_a_detector() -> None:
@@ -114,5 +116,5 @@ def test_the_real_one_with_a_model_of_one_name(tmp_path: Path) -> None:
     model = spacy.blank("en")
     model.add_pipe("entity_ruler").add_patterns([{"label": "PERSON", "pattern": NAME}])
     model.to_disk(tmp_path / "model")
-    redacted = door(model=str(tmp_path / "model")).redacted(Signal.TRACES, request(f"Ask {NAME} today"), "default")
+    redacted = redactor(model=str(tmp_path / "model")).redacted(Signal.TRACES, request(f"Ask {NAME} today"), "default")
     assert values(redacted.payload) == ["Ask [redacted:presidio] today"]

@@ -9,7 +9,7 @@ from build import each
 from tracegrade.config import load_config
 from tracegrade.document.problem import FileError
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.receive.redaction import trial_door
+from tracegrade.receive.redaction import trial_redactor
 from tracegrade.redact.settings import RedactionSettings
 
 KEY = "0123456789abcdef0123456789abcdef"
@@ -82,7 +82,7 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
         ({"names_file": str(names)}, "name 'B' would be found everywhere; expected 2 characters or more"),
     ):
         with pytest.raises(TraceGradeError, match=re.escape(said)):
-            trial_door(RedactionSettings.model_validate(settings))
+            trial_redactor(RedactionSettings.model_validate(settings))
 
 
 def test_the_key_is_never_shown() -> None:

@@ -83,9 +83,9 @@ def _check_files(config: "Config") -> None:
     for exporter in config.exporters.values():
         exporter.tls_context()
     if config.redaction is not None:
-        from tracegrade.receive.redaction import trial_door
+        from tracegrade.receive.redaction import trial_redactor
 
-        trial_door(config.redaction)
+        trial_redactor(config.redaction)
     if config.journal.kafka is not None:
         from tracegrade.journal.kafka.client import check_client
 

@@ -55,7 +55,7 @@ def command(
     Exit code 3: no trace was read of the files given.
     """
     from tracegrade.otlp.files.report import SourceReport
-    from tracegrade.receive.redaction import trial_door
+    from tracegrade.receive.redaction import trial_redactor
     from tracegrade.receive.redaction_trial import try_redaction
     from tracegrade.redact.settings import RedactionSettings
 
@@ -70,9 +70,9 @@ def command(
         raise click.UsageError("'-' reads standard input, which is a terminal here; give it a file: < traces.json")
     report = SourceReport()
     with config.names_lines():
-        door = trial_door(config.redaction or RedactionSettings())
+        redactor = trial_redactor(config.redaction or RedactionSettings())
         with _stored(config, tenant) if of_store else _records(config, sources, tenant, report) as records:
-            trial = try_redaction(door, records)
+            trial = try_redaction(redactor, records)
     print_source_report(report, output_format)
     if sources and not trial.items:
         end_if_nothing_read(report)

@@ -1,4 +1,4 @@
-"""What of the stored traces was redacted at the door, by service."""
+"""What of the stored traces was redacted on receipt, by service."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator

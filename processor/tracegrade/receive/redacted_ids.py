@@ -13,7 +13,7 @@ from tracegrade.receive.redaction_keys import ID_KEY
 from tracegrade.redact.stand_in import MASK, Keys
 
 if TYPE_CHECKING:
-    from tracegrade.receive.redaction import Door
+    from tracegrade.receive.redaction import RequestRedactor
     from tracegrade.redact.settings import RedactionSettings
 
 _MASK_BEGINS = MASK.rstrip("]")
@@ -29,7 +29,7 @@ class RedactedIds:
     def __init__(self, settings: "RedactionSettings | None", data_path: Path) -> None:
         self._settings = settings
         self._data_path = data_path
-        self._door: Door | None = None
+        self._redactor: RequestRedactor | None = None
         self._forms = lru_cache(maxsize=1024)(self._all_forms)
 
     def of_session(self, session: str, tenant: str) -> frozenset[str]:
@@ -66,17 +66,17 @@ class RedactedIds:
         """What stands under each of the keys, were it sent now; also where a detector finds a part of it."""
         if self._settings is None:
             return
-        if self._door is None:
-            from tracegrade.receive.redaction import Door
+        if self._redactor is None:
+            from tracegrade.receive.redaction import RequestRedactor
 
             # A model of names is asked for running text, and takes seconds to load.
-            self._door = Door(self._settings.model_copy(update={"presidio": None}), self._id_key())
+            self._redactor = RequestRedactor(self._settings.model_copy(update={"presidio": None}), self._id_key())
         sent = ExportTraceServiceRequest()
         spans = sent.resource_spans.add().scope_spans.add().spans
         for key in keys:
             spans.add().attributes.add(key=key).value.string_value = value
         kept = ExportTraceServiceRequest.FromString(
-            self._door.redacted(Signal.TRACES, sent.SerializeToString(), tenant).payload
+            self._redactor.redacted(Signal.TRACES, sent.SerializeToString(), tenant).payload
         )
         for span in kept.resource_spans[0].scope_spans[0].spans:
             yield from (one.value.string_value for one in span.attributes if one.key in keys)

@@ -1,4 +1,4 @@
-"""Redaction at the door: what the settings do not let in is taken out of requests before anything is written."""
+"""Redaction of requests on receipt: what the settings do not let in is taken out before anything is written."""
 
 from collections.abc import Generator
 from pathlib import Path
@@ -17,7 +17,7 @@ from tracegrade.redact.settings import SHORTEST_KEY, RedactionSettings
 from tracegrade.sensitive.registry import DETECTORS, all_detectors
 
 
-class Door:
+class RequestRedactor:
     """`Redacts` by the settings; ``changed_key`` says so where the key of hashes was changed."""
 
     def __init__(self, settings: RedactionSettings, id_key: str) -> None:
@@ -67,26 +67,26 @@ class Door:
         return Redacted(redacted, parts.counts)
 
 
-def open_door(settings: RedactionSettings, data_path: Path, kept_s: float) -> Door:
+def open_redactor(settings: RedactionSettings, data_path: Path, kept_s: float) -> RequestRedactor:
     """The redaction of a receiver with this data folder, in which values may be kept for `kept_s` seconds.
 
     Raises:
         TraceGradeError: a file that the settings name cannot be used.
         OSError: the disk refuses to keep the key of ids.
     """
-    door = Door(settings, id_key(data_path))
-    if key_id := door.key_id:
-        door.changed_key = note_key(data_path, key_id, kept_s)
-    return door
+    redactor = RequestRedactor(settings, id_key(data_path))
+    if key_id := redactor.key_id:
+        redactor.changed_key = note_key(data_path, key_id, kept_s)
+    return redactor
 
 
-def trial_door(settings: RedactionSettings) -> Door:
+def trial_redactor(settings: RedactionSettings) -> RequestRedactor:
     """The same without a data folder, to see what would be redacted.
 
     Raises:
         TraceGradeError: a file that the settings name cannot be used.
     """
-    return Door(settings, token_hex(32))
+    return RequestRedactor(settings, token_hex(32))
 
 
 def key_of(settings: RedactionSettings) -> str | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tracegrade.journal.record import Record
-from tracegrade.receive.redaction import Door
+from tracegrade.receive.redaction import RequestRedactor
 from tracegrade.redact.requests.item import Redaction
 
 _LONGEST_EXAMPLE = 40
@@ -25,7 +25,7 @@ class Trial:
     examples: dict[Redaction, str] = field(default_factory=dict)
 
 
-def try_redaction(door: Door, records: Iterable[Record]) -> Trial:
+def try_redaction(redactor: RequestRedactor, records: Iterable[Record]) -> Trial:
     """Redact `records`, and keep what was found by its form alone.
 
     Raises:
@@ -37,7 +37,7 @@ def try_redaction(door: Door, records: Iterable[Record]) -> Trial:
         trial.examples.setdefault(redaction, form_of(value))
 
     for record in records:
-        redacted = door.redacted(record.signal, record.payload, record.tenant, on_found)
+        redacted = redactor.redacted(record.signal, record.payload, record.tenant, on_found)
         trial.requests += 1
         trial.items += record.items
         trial.changed += bool(redacted.counts)

@@ -115,11 +115,11 @@ class ReceiveRole:
     def _redaction(self) -> Redacts | None:
         if self._config.redaction is None:
             return None
-        from tracegrade.receive.redaction import open_door  # with its detectors, for those who ask for it alone
+        from tracegrade.receive.redaction import open_redactor  # with its detectors, for those who ask for it alone
 
-        door = open_door(self._config.redaction, self._config.data_path, self._config.remembers_deleted_for)
-        self._telemetry.conditions.say("redaction_key_changed", door.changed_key)
-        return door
+        redactor = open_redactor(self._config.redaction, self._config.data_path, self._config.remembers_deleted_for)
+        self._telemetry.conditions.say("redaction_key_changed", redactor.changed_key)
+        return redactor
 
     async def run(self, stop: asyncio.Event, ready: Callable[[dict[str, str]], None]) -> int:
         """Serve until `stop` is set.

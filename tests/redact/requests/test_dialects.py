@@ -46,7 +46,7 @@ def name_of(path: Path) -> str:
 
 
 def read_again(trace: Trace, **settings: Any) -> Extraction:
-    """What is read of a trace that came through the door."""
+    """What is read of a trace that was redacted on receipt."""
     decoder = Decoder(attribute_filter_for(RuleSet([]), TracesSettings()))
     spans, records = [], []
     for request in requests_of(trace):

@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from build import each
 from build.otlp import any_value
-from build.redaction import KEY, MAIL, attributes_of, door, one_span, redacted, set_attributes
+from build.redaction import KEY, MAIL, attributes_of, one_span, redacted, request_redactor, set_attributes
 from otlp.test_repair import DOCUMENTS, full
 from tracegrade.model.signal import Signal
 from tracegrade.receive.redacted import next_turn
@@ -21,7 +21,7 @@ from tracegrade.receive.redacted import next_turn
 def test_a_request_in_which_nothing_is_found_goes_on_as_the_bytes_that_came() -> None:
     # A field that this version does not know, and a length written with more bytes than it needs.
     wire = one_span(a="b").SerializeToString() + b"\x9a\x06\x83\x00abc"
-    assert door(detectors=[]).redacted(Signal.TRACES, wire, "default").payload is wire
+    assert request_redactor(detectors=[]).redacted(Signal.TRACES, wire, "default").payload is wire
 
 
 def test_every_part_of_a_span_is_looked_at() -> None:
@@ -100,7 +100,7 @@ def test_a_value_that_is_split_over_strings_of_json_is_found_in_every_field(sign
         before = getattr(part, field)
         for text in split:
             setattr(part, field, text)
-            if rest.encode() in door().redacted(signal, message.SerializeToString(), "default").payload:
+            if rest.encode() in request_redactor().redacted(signal, message.SerializeToString(), "default").payload:
                 left.append((place, text))
         setattr(part, field, before)
     assert len(seen) >= 5
@@ -134,7 +134,7 @@ def test_a_value_that_is_split_over_the_lines_of_a_stream_is_found(settings: dic
         said = f"it is {secret} and so on"
         parts = [said[start : start + 4] for start in range(0, len(said), 4)]
         request = one_span(response=stream(parts), other="kept")
-        payload = door(**settings).redacted(Signal.TRACES, request.SerializeToString(), "default").payload
+        payload = request_redactor(**settings).redacted(Signal.TRACES, request.SerializeToString(), "default").payload
         found = attributes_of(ExportTraceServiceRequest.FromString(payload))["response"]
         # What stands beside the value stays, and the form of the stream.
         kept = [part for part in (parts[0], parts[-1]) if json.dumps(part)[1:-1] in found]
@@ -151,7 +151,7 @@ def test_what_stands_between_the_lines_of_a_stream_is_looked_at() -> None:
 def test_what_no_field_is_for_is_taken_out_of_what_is_looked_at() -> None:
     request = one_span(a="b")
     wire = request.SerializeToString() + b"\x9a\x06" + bytes([len(MAIL)]) + MAIL.encode()
-    assert door().redacted(Signal.TRACES, wire, "default").payload == request.SerializeToString()
+    assert request_redactor().redacted(Signal.TRACES, wire, "default").payload == request.SerializeToString()
 
 
 def test_a_number_that_is_a_card_becomes_a_text() -> None:
@@ -186,7 +186,7 @@ def test_bytes_are_looked_at_as_text(text: str) -> None:
 
 def test_what_is_said_of_a_place_does_not_say_a_key_that_goes() -> None:
     request = one_span(**{f"user.{MAIL}": "x"})
-    done = door(places=[{"attribute": "user.*", "action": "mask"}]).redacted(
+    done = request_redactor(places=[{"attribute": "user.*", "action": "mask"}]).redacted(
         Signal.TRACES, request.SerializeToString(), "default"
     )
     assert MAIL.encode() not in done.payload
@@ -245,10 +245,10 @@ def test_a_large_request_is_redacted_in_turns() -> None:
     request = one_span(a=MAIL)
     spans = request.resource_spans[0].scope_spans[0].spans
     spans.extend([spans[0]] * 99)
-    turns = door().in_turns(Signal.TRACES, request.SerializeToString(), "default")
+    turns = request_redactor().in_turns(Signal.TRACES, request.SerializeToString(), "default")
     taken = 0
     while (found := next_turn(turns)) is None:
         taken += 1
     assert taken >= 5
-    assert found == door().redacted(Signal.TRACES, request.SerializeToString(), "default")
+    assert found == request_redactor().redacted(Signal.TRACES, request.SerializeToString(), "default")
     assert found.counts.total() == 100

@@ -29,7 +29,7 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.files.report import SourceReport
 from tracegrade.otlp.files.sources import read_sources
-from tracegrade.receive.redaction import Door, trial_door
+from tracegrade.receive.redaction import RequestRedactor, trial_redactor
 from tracegrade.redact.json_text import Leaf, is_json, rewritten
 from tracegrade.redact.requests.item import Redaction
 from tracegrade.redact.scan import Scanner
@@ -69,7 +69,7 @@ def requests_in(folder: str) -> list[bytes]:
     return [request.payload for request in read_sources(files, SourceReport()) if request.signal is Signal.TRACES]
 
 
-def report_found(requests: Sequence[bytes], door: Door) -> None:
+def report_found(requests: Sequence[bytes], redactor: RequestRedactor) -> None:
     """Print what is found in requests of nobody's data, and what looking costs."""
     decoder = Decoder(AttributeFilter(frozenset(), ("",)))
     spans = [len(decoder.spans(request)) for request in requests]
@@ -86,7 +86,7 @@ def report_found(requests: Sequence[bytes], door: Door) -> None:
         done: list[Any] = []
 
         def redact(request: bytes = request, done: list[Any] = done) -> None:
-            done.append(door.redacted(Signal.TRACES, request, "default", _keep_examples))
+            done.append(redactor.redacted(Signal.TRACES, request, "default", _keep_examples))
 
         def _keep_examples(redaction: Redaction, value: str) -> None:
             examples.setdefault(redaction.detector, f"{value[:60]!r} at {redaction.place_text}")
@@ -117,7 +117,7 @@ def _cpu_s(work: Any) -> float:
     return time.process_time() - started
 
 
-def report_planted(folders: Sequence[str], door: Door, number: int) -> int:
+def report_planted(folders: Sequence[str], redactor: RequestRedactor, number: int) -> int:
     """Plant secrets in requests of all folders in turn, and print how many are still there afterwards; that many."""
     chance = random.Random(number)
     requests = [(folder, requests_in(folder)) for folder in folders]
@@ -132,7 +132,7 @@ def report_planted(folders: Sequence[str], door: Door, number: int) -> int:
         name = chance.choice(names)
         value = planted.SECRETS[name](chance)
         written = plant(message, kind, value, chance)
-        redacted = door.redacted(Signal.TRACES, message.SerializeToString(), "default").payload
+        redacted = redactor.redacted(Signal.TRACES, message.SerializeToString(), "default").payload
         if is_left(ExportTraceServiceRequest.FromString(redacted), value, written):
             left[name, kind] += 1
     print(f"{number} planted in {len(requests)} folders, in {len(kinds)} disguises and places: {left.total()} left")
@@ -203,9 +203,9 @@ def main() -> int:
     parser.add_argument("folders", nargs="+")
     parser.add_argument("--planted", type=int, default=0, metavar="N")
     options = parser.parse_args()
-    door = trial_door(RedactionSettings())
-    report_found([request for folder in options.folders for request in requests_in(folder)], door)
-    return int(bool(options.planted and report_planted(options.folders, door, options.planted)))
+    redactor = trial_redactor(RedactionSettings())
+    report_found([request for folder in options.folders for request in requests_in(folder)], redactor)
+    return int(bool(options.planted and report_planted(options.folders, redactor, options.planted)))
 
 
 if __name__ == "__main__":

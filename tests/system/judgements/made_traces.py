@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from build.redaction import KEY, door
+from build.redaction import KEY, request_redactor
 from tracegrade.model.signal import Signal
 
 IDS = ("A-1", "A-2", "B-7")
@@ -101,8 +101,8 @@ class _Run:
         payloads = [self._request(self._spans, service)]
         payloads += [self._request(self._late, service)] if self._late else []
         if draw.random() < 0.2:
-            at_the_door = door(key=KEY, **draw.choice(REDACTIONS))
-            payloads = [at_the_door.redacted(Signal.TRACES, payload, "default").payload for payload in payloads]
+            redactor = request_redactor(key=KEY, **draw.choice(REDACTIONS))
+            payloads = [redactor.redacted(Signal.TRACES, payload, "default").payload for payload in payloads]
         return MadeTrace([(start_ns + place * 60_000 * _MS, payload) for place, payload in enumerate(payloads)])
 
     def _request(self, spans: list[Span], service: str) -> bytes:
