@@ -14,7 +14,7 @@ from tracegrade.model.signal import Signal
 from tracegrade.otlp.encode import head
 from tracegrade.otlp.wire import BYTES, ITEMS, RESOURCES, SCOPES, Field, field_at
 from tracegrade.receive.searched import searched
-from tracegrade.redact.requests.item import UNKNOWN_FIELDS, Means, Redaction
+from tracegrade.redact.requests.item import UNKNOWN_FIELDS, Redaction, SenderPolicy
 from tracegrade.redact.requests.request import OnFound, Part, RequestRedaction, service_of
 
 _MESSAGES: dict[Signal, dict[Part, Any]] = {
@@ -79,22 +79,22 @@ class RedactedParts:
         service = ""
         if self.redaction.needs_all:
             service = service_of(_MESSAGES[self.signal]["resource"].FromString(own))
-        means = self.redaction.means(service, self.tenant, self.on_found)
-        own_after = self._redacted("resource", own, means) if may_hold else None
+        policy = self.redaction.policy_of(service, self.tenant, self.on_found)
+        own_after = self._redacted("resource", own, policy) if may_hold else None
         scopes = []
         for scope in inner:
-            scopes.append((yield from self._scope(scope, means)) if self._may_hold(scope) else None)
+            scopes.append((yield from self._scope(scope, policy)) if self._may_hold(scope) else None)
         return self._joined(own, own_after, SCOPES, inner, scopes)
 
-    def _scope(self, scope: Field, means: Means) -> Generator[None, None, bytes | None]:
+    def _scope(self, scope: Field, policy: SenderPolicy) -> Generator[None, None, bytes | None]:
         own, may_hold, inner = self._split(scope, ITEMS)
-        own_after = self._redacted("scope", own, means) if may_hold else None
+        own_after = self._redacted("scope", own, policy) if may_hold else None
         data = self.data
         items = []
         for number, item in enumerate(inner, 1):
             held = self.held
             may_hold = self._may_hold(item)
-            items.append(self._redacted("item", data[item.value : item.end], means) if may_hold else None)
+            items.append(self._redacted("item", data[item.value : item.end], policy) if may_hold else None)
             if (self.held > held and self.held % _HELD_A_TURN == 0) or number % _ITEMS_A_TURN == 0:
                 yield
         return self._joined(own, own_after, ITEMS, inner, items)
@@ -127,13 +127,13 @@ class RedactedParts:
             pieces += [data[found.tag : found.end]] if other is None else [head(number, len(other)), other]
         return b"".join(pieces)
 
-    def _redacted(self, part: Part, wire: bytes, means: Means) -> bytes | None:
+    def _redacted(self, part: Part, wire: bytes, policy: SenderPolicy) -> bytes | None:
         """The message `wire` as it may be kept, None when it stays."""
         if not wire:
             return None
         self.held += 1
         message = _MESSAGES[self.signal][part].FromString(wire)
-        counts = self.redaction.redact(self.signal, part, message, means)
+        counts = self.redaction.redact(self.signal, part, message, policy)
         if not counts:
             return None
         self.counts += counts

@@ -57,7 +57,7 @@ class Redaction(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class SenderPolicy:
     """What items of one sender are redacted by.
 
     ``actions`` are those of detectors by name, ``action`` is that of all others. ``key`` is the tenant's; ids get their
@@ -77,9 +77,9 @@ class Means:
 class Item:
     """The redaction of one item: make one for each."""
 
-    def __init__(self, means: Means) -> None:
+    def __init__(self, policy: SenderPolicy) -> None:
         self.counts: Counter[Redaction] = Counter()
-        self._means = means
+        self._policy = policy
         self._of_tool = False
         self._names_arguments = False  # keys of one word may be the names of arguments, as shape reads them
         self._named: frozenset[str] = frozenset()  # structure of this item, by what else it has
@@ -89,7 +89,7 @@ class Item:
         """Redact `message`, which `walk` goes through. Returns whether anything was changed."""
         attributes = getattr(message, "attributes", ())
         self._named = in_force().declared.structure_beside(one.key for one in attributes)
-        if not self._means.places.is_empty:
+        if not self._policy.places.is_empty:
             self._of_tool = is_of_tool((one.key, one.value.string_value) for one in attributes)
             self._names_arguments = self._of_tool and not any(
                 "arguments" in kinds_of_key(one.key) for one in attributes
@@ -97,7 +97,7 @@ class Item:
             walk(_PlacesWalk(self), message)
         collected = Collected(self.keeps if self._kept else None)
         walk(collected, message)
-        if found := collected.find(self._means.scanner, self._means.find_in_key):
+        if found := collected.find(self._policy.scanner, self._policy.find_in_key):
             replacing = _Replacing(self, collected, found)
             walk(Walk(replacing.visit), message)
             replacing.check()
@@ -116,17 +116,17 @@ class Item:
     @property
     def names_body(self) -> bool:
         """Whether a rule is for bodies as a whole."""
-        return any(rule.kind == "events" for rule in self._means.places.of_attribute(_BODY, True))
+        return any(rule.kind == "events" for rule in self._policy.places.of_attribute(_BODY, True))
 
     def by_place(self, value: JsonValue, where: Where, key: str, *, of_message: bool = False) -> "JsonValue | Dropped":
         """The value of an attribute, or a body, as the list of places leaves it.
 
         With `of_message`, it is a member of a message: roles, ids and names are structure there, as in JSON.
         """
-        means = self._means
-        rules = means.places.of_attribute(key, where in ("events", "body"))
+        policy = self._policy
+        rules = policy.places.of_attribute(key, where in ("events", "body"))
         is_structure = self._is_structure(key) or (of_message and key.lower() in STRUCTURE_MEMBERS)
-        is_listed = means.places.is_allow_list and not is_structure
+        is_listed = policy.places.is_allow_list and not is_structure
         if not rules and not is_listed:
             return value
         kinds = MESSAGES if key == _BODY and where == "body" else kinds_of_key(key)
@@ -136,14 +136,14 @@ class Item:
         is_argument = where == "attributes" and self._names_arguments and not is_structure and may_name_argument(key)
         if is_argument:
             kinds = kinds | ARGUMENTS
-        one = ByPlace(rules, means.key, means.id_key, is_allow_list=is_listed, is_id=is_structure)
+        one = ByPlace(rules, policy.key, policy.id_key, is_allow_list=is_listed, is_id=is_structure)
         # A member that lies flattened below arguments or an output has its name in the key.
         names = (key,) if is_argument else names_below_slot(key) if kinds & _OF_CALLS else ()
         other = one.value(value, kinds, names)
         if isinstance(other, Dropped) and names:
             other = MASK
         if one.done:
-            said = _KEY if means.find_in_key(key) else key
+            said = _KEY if policy.find_in_key(key) else key
             for action in one.done:
                 self.counts[Redaction(where, said, BY_PLACE, action)] += 1
         if one.kept:
@@ -155,30 +155,30 @@ class Item:
 
     def replaced(self, text: str, parts: Sequence[Found], name: str, leaf: Leaf, place: Place) -> str:
         """`text` with stand-ins for `parts`."""
-        means = self._means
+        policy = self._policy
         where, key, _ = place
         if leaf == "key":
             key = _KEY
         for part in sorted(parts, key=lambda part: -part.start):
-            action = means.actions.get(part.detector, means.action)
+            action = policy.actions.get(part.detector, policy.action)
             other = self._stand_in(text[part.start : part.end], action, part.detector, name, leaf, place)
             found = Redaction(where, key, part.detector, action)
             self.counts[found] += 1
-            if means.on_found is not None:
-                means.on_found(found, text[part.start : part.end])
+            if policy.on_found is not None:
+                policy.on_found(found, text[part.start : part.end])
             if other is DROPPED:
                 return DROPPED
             text = text[: part.start] + other + text[part.end :]
         return text
 
     def _stand_in(self, value: str, action: FoundAction, detector: str, name: str, leaf: Leaf, place: Place) -> str:
-        key = self._means.key
+        key = self._policy.key
         if action == "hash" and key is not None:
             return key.hash_of(value)
         inner = place[2]
         member = next((part for part in reversed(inner) if isinstance(part, str)), "")
         if (not inner and self._is_structure(place[1])) or member.lower() in STRUCTURE_MEMBERS:
-            return self._means.id_key.hash_of(value)
+            return self._policy.id_key.hash_of(value)
         if action == "drop" and leaf != "key":
             return DROPPED
         return mask(detector) if action == "mask" else MASK

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from tracegrade.model.signal import Signal
 from tracegrade.redact.policy import Policy
 from tracegrade.redact.requests.collected import Found, Scanner
-from tracegrade.redact.requests.item import UNKNOWN_FIELDS, Item, Means, Redaction
+from tracegrade.redact.requests.item import UNKNOWN_FIELDS, Item, Redaction, SenderPolicy
 from tracegrade.redact.requests.walk import Walk
 from tracegrade.redact.settings import RedactionSettings
 from tracegrade.redact.stand_in import Keys
@@ -51,10 +51,10 @@ class RequestRedaction:
         """Whether values go because of where they stand, so that a request must be walked whatever it may hold."""
         return not self._policy.is_empty
 
-    def means(self, service: str, tenant: str, on_found: OnFound | None = None) -> Means:
+    def policy_of(self, service: str, tenant: str, on_found: OnFound | None = None) -> SenderPolicy:
         """What parts of one sender are redacted by; `on_found` is called with each value that a detector found."""
         settings = self._settings
-        return Means(
+        return SenderPolicy(
             self.scanner,
             self._find_in,
             self._policy.of(tenant, service),
@@ -71,19 +71,19 @@ class RequestRedaction:
     def _find_in_key(self, key: str) -> Sequence[Found]:
         return self.scanner.find([key], [""])
 
-    def redact(self, signal: Signal, part: Part, message: Any, means: Means) -> Counter[Redaction]:
+    def redact(self, signal: Signal, part: Part, message: Any, policy: SenderPolicy) -> Counter[Redaction]:
         """Redact `message` in place, and mark it.
 
         Args:
             signal: what the request holds.
             part: what of the request it is.
             message: for a resource or scope the message with its items, of which there may be none.
-            means: those of its sender.
+            policy: those of its sender.
 
         Returns:
             How often what was replaced; empty when the message is as it was.
         """
-        item = Item(means)
+        item = Item(policy)
         if part == "resource":
             item.redact(message, Walk.resource)
             attributes = message.resource.attributes
