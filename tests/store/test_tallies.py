@@ -53,6 +53,12 @@ def test_outcomes_are_added_up_by_rule(filled: Engine) -> None:
     assert found["checkout-order",].coverage == pytest.approx(3 / 5)
 
 
+@each(("field", "value"), [("outcome", "fail"), ("session", "talk"), ("trace_id", bytes(16)), ("complete", False)])
+def test_a_filter_by_what_is_not_counted_is_refused(filled: Engine, field: str, value: Any) -> None:
+    with reading(filled) as connection, pytest.raises(ValueError, match=f"not counted by {field}$"):
+        tallies(connection, ResultFilter(**{field: value}))
+
+
 def test_incomplete_traces_count_where_their_rule_says_so(filled: Engine) -> None:
     with reading(filled) as connection:
         found = tallies(connection, ResultFilter(), ["rule_id"], incomplete=["checkout-order"])

@@ -45,6 +45,11 @@ class ResultFilter:
         return self.run == BACKFILL or any(value is not None for value in asked)
 
     @property
+    def not_counted(self) -> list[str]:
+        """The fields that are set and by which ``counts`` cannot select: they belong to single results and traces."""
+        return [name for name in ("outcome", "session", "trace_id", "complete") if getattr(self, name) is not None]
+
+    @property
     def names(self) -> tuple[str | None, ...]:
         """The service, release and agent asked for, as they are stored."""
         return tuple(None if name is None else storable(name) for name in (self.service, self.release, self.agent))

@@ -188,9 +188,8 @@ def tallies(
     Args:
         connection: on the store.
         chosen: selects series, by a filter or by a query of their numbers. Times of a filter are widened to whole
-            minutes of the traces' last spans, and not used for a run other than the live one. Its fields on single
-            results are not used: ``trace_id``, ``session``, ``outcome``, ``complete``; of "traces", only service,
-            tenant, run and times are.
+            minutes of the traces' last spans, and not used for a run other than the live one. Of "traces", only its
+            service, tenant, run and times are used.
         by: the parts of a key; an unknown part is "".
         of: whose outcomes; with a query of numbers, all of theirs. Of "traces", ``passed`` is their number.
         periods: times in place of those of the filter, none of which overlap.
@@ -201,7 +200,12 @@ def tallies(
         summed: what is added up; the others are 0 in each tally, and cost nothing.
         one_form: of a rule of which another form judged live in this time, what was backfilled is left out: else the
             same subjects would count by both forms.
+
+    Raises:
+        ValueError: the filter selects by what is not counted, such as an outcome.
     """
+    if isinstance(chosen, ResultFilter) and chosen.not_counted:
+        raise ValueError(f"outcomes are not counted by {', '.join(chosen.not_counted)}")
     conditions = _conditions(chosen, of)
     known = (series.c.number, series.c.rule_id, series.c.rule_hash, series.c.run, series.c.probability)
     names = (series.c.number if name == "number" else func.coalesce(series.c[name], "") for name in by)
