@@ -71,3 +71,8 @@ def unread_call(evidence: Evidence, no_later_than: ToolCall | None = None) -> Un
         return None
     work = context.unread_before(no_later_than)
     return None if work is None else Unknown("unread", span_id=work.span_id, said=work.sentence)
+
+
+def may_hold_further(evidence: Evidence) -> bool:
+    """Whether more calls may have been made than are known; by ``evidence.once``, since every evaluator asks."""
+    return unread_call(evidence) is not None

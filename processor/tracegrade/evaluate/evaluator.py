@@ -11,7 +11,7 @@ from pydantic import (
 
 from tracegrade.document.document import Document
 from tracegrade.document.validate import problems
-from tracegrade.evaluate.call_facts import unread_call
+from tracegrade.evaluate.call_facts import may_hold_further, unread_call
 from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls
 from tracegrade.evaluate.criteria.compile import LITERAL, MATCHERS
 from tracegrade.evaluate.criteria.parameters import NotedSettings, ParameterModel
@@ -158,7 +158,7 @@ class Evaluator(Generic[C, S]):
         if (unknown := self._unknown(evidence)) is not None:
             return Score(None, {}, sentence(unknown))
         score = self.score(evidence, criteria, settings)
-        if score.score is None or (unread := unread_call(evidence)) is None:
+        if score.score is None or not evidence.once(may_hold_further) or (unread := unread_call(evidence)) is None:
             return score
         why = sentence(unread)
         if any(flow.looks_at_one for flow in criteria.flows):

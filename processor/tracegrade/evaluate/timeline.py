@@ -36,28 +36,18 @@ class Timeline:
 
     def __init__(self, evidence: Evidence) -> None:
         self._calls = evidence.calls
-
-    @cached_property
-    def has_ties(self) -> bool:
+        self.has_ties = False
         """Whether any calls are tied: then two that follow each other are."""
+        self._has_batches_or_ties = False
         last: ToolCall | None = None
         for call in self._calls:
-            if last is not None and call.start_ns == last.start_ns and _tied(last, call):
-                return True
+            if last is not None:
+                if call.start_ns == last.start_ns and _tied(last, call):
+                    self.has_ties = self._has_batches_or_ties = True
+                    break
+                if call.batch is not None and call.batch == last.batch and call.agent_span_id == last.agent_span_id:
+                    self._has_batches_or_ties = True
             last = call
-        return False
-
-    @cached_property
-    def _has_batches_or_ties(self) -> bool:
-        last: ToolCall | None = None
-        for call in self._calls:
-            if last is not None and (
-                (call.batch is not None and call.batch == last.batch and call.agent_span_id == last.agent_span_id)
-                or (call.start_ns == last.start_ns and _tied(last, call))
-            ):
-                return True
-            last = call
-        return False
 
     def is_total(self, concurrency: Concurrency) -> bool:
         """Whether each call has a place of its own, so that `groups` have one call each."""

@@ -153,7 +153,9 @@ class Stages:
 def _judging_from(extractions: Sequence[Extraction], matches: Sequence[Any]) -> Iterator[None]:
     """Have `judge` begin with what was extracted and matched, so that evaluating is measured by itself."""
     extracted, matched = iter(extractions), iter(matches)
-    with mock.patch.multiple("tracegrade.judge", extract=lambda *_: next(extracted), match=lambda *_: next(matched)):
+    with mock.patch.multiple(
+        "tracegrade.judge", extract=lambda *_: next(extracted), match_trace=lambda *_: next(matched)
+    ):
         yield
 
 

@@ -204,7 +204,8 @@ class ExpectedObject(Expected):
         Raises:
             EvaluatorError: ``work_bound``.
         """
-        return work.takes(actual if isinstance(actual, Unknown) else self.matches_within(actual, work))
+        found = actual if isinstance(actual, Unknown) else self.matches_within(actual, work)
+        return found if found is True or found is False else work.takes(found)
 
     def _holds_without(self, member: Expected, actual: dict[str, JsonValue], work: Work) -> Tri:
         """Whether a member holds that is not there, or where members were lost may have been."""
