@@ -168,14 +168,15 @@ def test_ten_times_as_many_senders_as_it_can_take(tmp_path: Path, is_full_size: 
         assert server.process is not None
         first = Senders(server, 4, lasting(3.0))
         before_mib = resident_mib(server.process.pid, peak=True)
-        many = Senders(server, 40, lasting(seconds))
+        # On a busy machine the senders themselves may be slow: the load becomes an overload later.
+        is_over = lasting(seconds)
+        many = Senders(server, 40, lambda answers: is_over(answers) and answers["UNAVAILABLE"] > 0)
         grown_mib = resident_mib(server.process.pid, peak=True) - before_mib
         # After it, when the journal is as full and the judge as far behind: what can be taken for long, not at first.
         alone = Senders(server, 4, lasting(seconds_alone))
         refused = many.answers["UNAVAILABLE"]
         assert set(many.answers) <= {"OK", "UNAVAILABLE"}, many.answers
         assert many.not_retryable == []
-        assert refused > 0, "the load was no overload"
         assert grown_mib < 128
         share = many.goodput / alone.goodput
         assert share > 0.5  # 0.9 on a quiet machine; the senders share its cores
