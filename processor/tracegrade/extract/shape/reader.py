@@ -100,7 +100,8 @@ class _Trace:
             around = {above for span in self._spans if span.span_id in shown for above in self._above(span)}
             named = [looked for looked in named if looked.span.span_id in around]
             agents += map(_agent_node, named)
-            others = [looked for looked in others if looked not in named]
+            taken = set(named)
+            others = [looked for looked in others if looked not in taken]
         shows_work = bool(chats or agents or models) or any(
             node.kind in ("chat", "agent", "tool") for node in self._nodes
         )
