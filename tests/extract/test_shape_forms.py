@@ -211,7 +211,8 @@ def _named(name: str, values: dict[str, Json]) -> Span:
     return {"name": name, **_attributes(values)}
 
 
-def _trace(provider: Any, model: str, execution: str) -> list[Span]:
+def traced(provider: Any, model: str, execution: str) -> list[Span]:
+    """The spans of an agent whose sender writes models and executions so."""
     spans: list[Span] = [{"id": 1, "name": "agent", "at": [0, 1000], "attributes": {"acme.kind": "agent"}}]
     messages = [ASKED[provider]]
     at = 5
@@ -232,7 +233,7 @@ def test_every_way_of_writing_is_read(provider: Any) -> None:
     made = sorted((call.name, json.dumps(call.arguments), json.dumps(call.result)) for calls in TURNS for call in calls)
     wrong = {}
     for model, execution in product(MODELS, EXECUTIONS):
-        found = extract(build.trace(_trace(provider, model, execution))).calls
+        found = extract(build.trace(traced(provider, model, execution))).calls
         read = sorted((call.name, json.dumps(call.arguments), json.dumps(call.output)) for call in found)
         if read != made:
             wrong[model, execution] = read
@@ -254,7 +255,7 @@ def test_every_way_of_writing_is_read(provider: Any) -> None:
     ],
 )
 def test_every_way_of_naming_an_agent_is_read(root: Span) -> None:
-    spans = _trace(openai, "request and response", "kind, name and values")
+    spans = traced(openai, "request and response", "kind, name and values")
     extraction = extract(build.trace([spans[0] | root, *spans[1:]]))
     assert [run.agent for run in extraction.runs] == ["shop"]
     assert {call.agent for call in extraction.calls} == {"shop"}

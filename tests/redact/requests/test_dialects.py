@@ -1,6 +1,7 @@
 """Places by what they hold, in the words of every dialect."""
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import build
 from build import each, read_case
 from build.planted_requests import CASES
 from build.redaction import redacted
+from extract import test_shape_forms
 from tracegrade.assemble.decode import Decoder
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.extract.extract import extract
@@ -75,6 +77,18 @@ def test_arguments_and_outputs_go_by_these_words(path: Path) -> None:
         for call in found.calls:
             found_value, found_status = getattr(call, field), getattr(call, status)
             assert found_value in (None, {}, [], "") or found_status in ("redacted", "truncated"), (part, call)
+
+
+@each("provider", list(test_shape_forms.ASKED), ids=lambda provider: provider.__name__)
+def test_what_shape_reads_of_texts_and_events_goes_by_the_same_words(provider: Any) -> None:
+    for model, execution in product(("one text", "one event", "two events"), ("none", "one text", "events")):
+        trace = build.trace(test_shape_forms.traced(provider, model, execution))
+        for part, field in (("arguments", "arguments"), ("outputs", "output")):
+            found = read_again(trace, detectors=[], places=[{part: "*", "action": "mask"}])
+            if provider is not test_shape_forms.langchain or part == "outputs":  # the messages stand under `kwargs`
+                usual = read_again(trace, detectors=[])
+                assert [call.name for call in found.calls] == [call.name for call in usual.calls]
+            assert {json.dumps(getattr(call, field)) for call in found.calls} <= {"null", "{}"}, (model, execution)
 
 
 def test_a_call_whose_output_was_dropped_is_no_request_written_as_a_span() -> None:

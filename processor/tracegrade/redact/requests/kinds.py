@@ -57,6 +57,7 @@ _OUTPUT_WORDS = frozenset(
         "result",
         "results",
         "tool_result",
+        "toolresult",  # as Bedrock writes it
         "tool_call_result",
         "tool_response",
         "tool_output",
