@@ -18,11 +18,11 @@ from build.journalled import START_S, Came, judged_live, with_
 from build.otlp import Content, agent_span, chat_span, choice_log, payload, spans_of, tool_span
 from build.replayed import write_source
 from tracegrade.assemble.settings import TracesSettings
+from tracegrade.compare.backtest.backtest import Asked, backtest
+from tracegrade.compare.backtest.sources import Rules
 from tracegrade.config import load_config
 from tracegrade.deletion.request import Deletions
 from tracegrade.deletion.tombstones import Tombstones
-from tracegrade.history.backtest.backtest import Asked, backtest
-from tracegrade.history.backtest.sources import Rules
 from tracegrade.pipeline.set_aside import SetAside, SetAsideRecord
 from tracegrade.rule.load import load_rules
 from tracegrade.store.open import open_store, reading_store

@@ -27,9 +27,9 @@ from tracegrade.model.tenant import DEFAULT_TENANT
 from tracegrade.queries.times import time_of
 
 if TYPE_CHECKING:
+    from tracegrade.compare.gate.baseline_file import SavedBaseline
+    from tracegrade.compare.gate.results import Results
     from tracegrade.config import Config
-    from tracegrade.gate.baseline_file import SavedBaseline
-    from tracegrade.gate.results import Results
 
 
 @click.group()
@@ -81,7 +81,7 @@ def save(
     SOURCE is a file or folder of traces, as 'replay' takes it, and is judged now, with --tenant as that tenant's; --of
     and --run take what is stored.
     """
-    from tracegrade.gate.baselines import FOLDER, check_name, save
+    from tracegrade.compare.gate.baselines import FOLDER, check_name, save
 
     check_name(name)
     if sum((bool(sources), side is not None, run is not None)) != 1:
@@ -113,7 +113,7 @@ def _of_run(name: str, config: "Config", run: str, tenant: str | None) -> "Saved
 
 
 def _of_results(name: str, source: str, results: "Results") -> "SavedBaseline":
-    from tracegrade.gate.baseline_file import saved_rules
+    from tracegrade.compare.gate.baseline_file import saved_rules
 
     if not any(tallies.whole.judged for tallies in results.tallies.values()):
         print_lines(f"Error: {source}: no rule passed or failed on anything, so there is nothing to save", err=True)
@@ -124,7 +124,7 @@ def _of_results(name: str, source: str, results: "Results") -> "SavedBaseline":
 
 
 def _saved(name: str, source: str, **fields: Any) -> "SavedBaseline":
-    from tracegrade.gate.baseline_file import FORMAT, VERSION, SavedBaseline
+    from tracegrade.compare.gate.baseline_file import FORMAT, VERSION, SavedBaseline
     from tracegrade.history.runs.git_revision import git_revision
     from tracegrade.pipeline.version import tracegrade_version
 
@@ -141,8 +141,8 @@ def _saved(name: str, source: str, **fields: Any) -> "SavedBaseline":
 
 
 def _stored(config: "Config", text: str, tenant: str | None) -> "Results":
+    from tracegrade.compare.gate.results import results_of
     from tracegrade.compare.sides import named_side
-    from tracegrade.gate.results import results_of
     from tracegrade.rule.rule_set import RuleSet
     from tracegrade.store.open import reading_store
 
@@ -178,8 +178,8 @@ def _contents(saved: "SavedBaseline") -> str:
 @reports_errors
 def list_(output_format: str) -> None:
     """List the saved baselines of this folder. JSON: {name, path, source, saved, git_revision, tracegrade, problem}."""
-    from tracegrade.gate.baseline_file import read_baseline
-    from tracegrade.gate.baselines import FOLDER, saved_names
+    from tracegrade.compare.gate.baseline_file import read_baseline
+    from tracegrade.compare.gate.baselines import FOLDER, saved_names
 
     rows = []
     for name in saved_names():
@@ -219,8 +219,8 @@ def list_(output_format: str) -> None:
 @reports_errors
 def show(name: str, output_format: str) -> None:
     """Show a saved baseline: what it was saved from, and how often each rule passed. JSON: the file as one line."""
-    from tracegrade.gate.baseline_file import read_baseline
-    from tracegrade.gate.baselines import saved_path
+    from tracegrade.compare.gate.baseline_file import read_baseline
+    from tracegrade.compare.gate.baselines import saved_path
 
     saved = read_baseline(saved_path(name))
     if output_format == "json":

@@ -13,18 +13,18 @@ from tracegrade.cli.output import print_json, print_line, print_lines, progress,
 from tracegrade.cli.replay_summary import EXITS, gate_line, print_gate, print_rules
 from tracegrade.cli.reports import REPORT_FORMATS, report
 from tracegrade.cli.settings import settings_options
+from tracegrade.compare.gate.bounds import LEVELS, MIN_RESULTS, Bounds, Counted, Held, asks, held_by, is_of_level
+from tracegrade.compare.gate.decide import judged_by
 from tracegrade.document.problem import did_you_mean
-from tracegrade.gate.bounds import LEVELS, MIN_RESULTS, Bounds, Counted, Held, asks, held_by, is_of_level
-from tracegrade.gate.decide import judged_by
 from tracegrade.model.tally import Tally
 from tracegrade.queries.parameters import SidesQuery
 from tracegrade.queries.times import time_of
 
 if TYPE_CHECKING:
+    from tracegrade.compare.gate.bounds import Bounds, Counted
+    from tracegrade.compare.gate.decide import Verdict
+    from tracegrade.compare.gate.results import Results
     from tracegrade.config import Config
-    from tracegrade.gate.bounds import Bounds, Counted
-    from tracegrade.gate.decide import Verdict
-    from tracegrade.gate.results import Results
     from tracegrade.rule.rule import Level
     from tracegrade.rule.rule_set import RuleSet
 
@@ -233,10 +233,10 @@ def command(
     Exit codes: 0 passed, 1 failed, 3 not enough data to decide, 2 usage. JSON: {side, gate, exit_code, reasons, rules,
     notes}; each rule as 'replay' gives it.
     """
+    from tracegrade.compare.gate.against import against
+    from tracegrade.compare.gate.baselines import Baselines
+    from tracegrade.compare.gate.results import results_of
     from tracegrade.compare.sides import named_side
-    from tracegrade.gate.against import against
-    from tracegrade.gate.baselines import Baselines
-    from tracegrade.gate.results import results_of
     from tracegrade.store.open import reading_store
 
     rule_set = config.load_rules(rule_paths)

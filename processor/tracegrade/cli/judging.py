@@ -14,8 +14,8 @@ from tracegrade.model.tenant import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from tracegrade.assemble.closed_traces import TraceKey
+    from tracegrade.compare.gate.results import Results
     from tracegrade.config import Config
-    from tracegrade.gate.results import Results
     from tracegrade.otlp.files.report import SourceReport
     from tracegrade.pipeline.judged import Judged
     from tracegrade.pipeline.replay import Selection
@@ -148,7 +148,7 @@ def judged_results(
     Raises:
         CannotTell: a worker was killed, crashed, or found other rules; a temporary file cannot be written.
     """
-    from tracegrade.gate.results import JudgedResults, JudgedUnits
+    from tracegrade.compare.gate.results import JudgedResults, JudgedUnits
     from tracegrade.otlp.files.report import SourceReport
     from tracegrade.pipeline.latest_results import LatestResults
     from tracegrade.pipeline.replay import NOT_STORED
@@ -168,6 +168,6 @@ def judged_results(
 
 
 def _units(judged: "Judged") -> "tuple[TraceKey, bytes]":
-    from tracegrade.gate.results import judged_units
+    from tracegrade.compare.gate.results import judged_units
 
     return judged.key, pickle.dumps(tuple(judged_units(judged)))

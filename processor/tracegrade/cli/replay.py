@@ -17,9 +17,9 @@ from tracegrade.cli.replay_run import asked_run, print_run, recorded, run_option
 from tracegrade.cli.replay_summary import EXITS, Replayed, RuleOutcome, Summary, print_gate, print_summary, worse_exit
 from tracegrade.cli.reports import Check, report, report_format_option
 from tracegrade.cli.settings import settings_options
+from tracegrade.compare.gate.bounds import Bounds, needs_baseline
+from tracegrade.compare.gate.decide import Verdict, judged_by, with_unread
 from tracegrade.display import count, json_text, printable_json
-from tracegrade.gate.bounds import Bounds, needs_baseline
-from tracegrade.gate.decide import Verdict, judged_by, with_unread
 from tracegrade.model.errors import CannotTell
 from tracegrade.pipeline.latest_results import LatestResults
 from tracegrade.queries.parameters import JudgedTracesQuery
@@ -221,7 +221,7 @@ def _replayed(
 
 
 def _units(judged: "Judged") -> tuple[Any, ...]:
-    from tracegrade.gate.results import judged_units
+    from tracegrade.compare.gate.results import judged_units
 
     return tuple(judged_units(judged))
 

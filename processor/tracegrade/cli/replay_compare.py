@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 from tracegrade.cli.compare_reports import print_report
 from tracegrade.cli.output import progress
 from tracegrade.compare.compare import Wanted, compare
+from tracegrade.compare.gate.against import against, compared
+from tracegrade.compare.gate.baselines import Baselines
+from tracegrade.compare.gate.decide import Verdict, judged_by
+from tracegrade.compare.gate.results import JudgedResults
 from tracegrade.compare.sides import Side
 from tracegrade.compare.verdict import MARGIN
-from tracegrade.gate.against import against, compared
-from tracegrade.gate.baselines import Baselines
-from tracegrade.gate.decide import Verdict, judged_by
-from tracegrade.gate.results import JudgedResults
 from tracegrade.model.usage import no_prices
 from tracegrade.queries.times import time_of
 from tracegrade.rule.prices import Prices
@@ -20,8 +20,8 @@ from tracegrade.store.result_filter import ResultFilter
 
 if TYPE_CHECKING:
     from tracegrade.compare.comparison import Comparison
+    from tracegrade.compare.gate.bounds import Bounds, Counted
     from tracegrade.config import Config
-    from tracegrade.gate.bounds import Bounds, Counted
     from tracegrade.history.runs.recorded_run import RecordedRun
     from tracegrade.rule.rule_set import RuleSet
 

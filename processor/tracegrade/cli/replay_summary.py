@@ -13,14 +13,14 @@ from tracegrade.cli.output import (
     styled,
 )
 from tracegrade.cli.reports import interval_text, rate_text
+from tracegrade.compare.gate.bounds import Counted
+from tracegrade.compare.gate.decide import RuleVerdict, Verdict, Word
 from tracegrade.display import count, json_text
-from tracegrade.gate.bounds import Counted
-from tracegrade.gate.decide import RuleVerdict, Verdict, Word
 from tracegrade.model.evaluation import OUTCOMES
 from tracegrade.model.tally import NO_RESULTS, Tally
 
 if TYPE_CHECKING:
-    from tracegrade.gate.results import JudgedResults
+    from tracegrade.compare.gate.results import JudgedResults
     from tracegrade.rule.rule_set import RuleSet
 
 
@@ -74,7 +74,7 @@ class Summary:
             self.by_rule[pair.rule_id] = self.by_rule[pair.rule_id].plus(one)
             self.by_group[pair.group] = self.by_group.get(pair.group, NO_RESULTS).plus(one)
         if self.judged is not None and replayed.units is not None:
-            from tracegrade.gate.results import JudgedUnits
+            from tracegrade.compare.gate.results import JudgedUnits
 
             self.judged.add(JudgedUnits(*replayed.units))
         for rule_id, name, case, outcome, complete in replayed.outcomes:

@@ -27,7 +27,7 @@ from tracegrade.model.evaluation import OUTCOMES
 
 if TYPE_CHECKING:
     from tracegrade.alert.notify.links import Links
-    from tracegrade.gate.decide import RuleVerdict, Verdict
+    from tracegrade.compare.gate.decide import RuleVerdict, Verdict
     from tracegrade.model.evaluation import Outcome
     from tracegrade.model.tally import Tally
     from tracegrade.rule.rule import Level, Rule

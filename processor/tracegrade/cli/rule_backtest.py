@@ -67,10 +67,10 @@ def backtest(
     Exit codes: 0 done, 2 usage, 3 there is nothing to judge.
     """
     from tracegrade.cli.rule_backtest_tables import backtest_markdown, print_backtest
-    from tracegrade.history.backtest.backtest import Asked
-    from tracegrade.history.backtest.backtest import backtest as judge
-    from tracegrade.history.backtest.sources import Rules, other_rules
-    from tracegrade.history.backtest.storing import store_backfill, waiting
+    from tracegrade.compare.backtest.backtest import Asked
+    from tracegrade.compare.backtest.backtest import backtest as judge
+    from tracegrade.compare.backtest.sources import Rules, other_rules
+    from tracegrade.compare.backtest.storing import store_backfill, waiting
     from tracegrade.store.open import reading_store
 
     now_ns = time.time_ns()

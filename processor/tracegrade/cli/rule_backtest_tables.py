@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from tracegrade.cli.alerts import print_preview
 from tracegrade.cli.output import Styled, markdown_table, print_line, print_table, styled
 from tracegrade.cli.reports import as_markdown, link_markdown
+from tracegrade.compare.backtest.changes import WAYS
 from tracegrade.compare.words import rate_text
 from tracegrade.display import count, time_text
-from tracegrade.history.backtest.changes import WAYS
 
 if TYPE_CHECKING:
     from tracegrade.alert.notify.links import Links
-    from tracegrade.history.backtest.backtest import Backtest
-    from tracegrade.history.backtest.changes import BeforeAndAfter, Example, RuleChange, Way
+    from tracegrade.compare.backtest.backtest import Backtest
+    from tracegrade.compare.backtest.changes import BeforeAndAfter, Example, RuleChange, Way
     from tracegrade.model.tally import Tally
     from tracegrade.store.backfills import StoredBackfill
 

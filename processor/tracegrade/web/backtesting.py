@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from tracegrade.access.caller import Caller
 from tracegrade.alert.preview import Preview
 from tracegrade.assemble.settings import TracesSettings
+from tracegrade.compare.backtest.backtest import Asked, backtest
+from tracegrade.compare.backtest.sources import Rules
 from tracegrade.document.problem import FileError, Problem
 from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import read
-from tracegrade.history.backtest.backtest import Asked, backtest
-from tracegrade.history.backtest.sources import Rules
 from tracegrade.model.errors import NotPossible
 from tracegrade.plugins.installed import load_plugins
 from tracegrade.queries.parameters import JudgedTracesQuery

@@ -2,13 +2,13 @@ from collections import defaultdict
 
 import pytest
 
-from gate.test_baseline_file import unit
+from compare.gate.test_baseline_file import unit
 from tracegrade.compare.collected import Unit, UnitKey
+from tracegrade.compare.gate.against import Baseline, against, compared
+from tracegrade.compare.gate.bounds import Bounds, Counted
+from tracegrade.compare.gate.decide import Against, Verdict, judged_by
+from tracegrade.compare.gate.results import Results
 from tracegrade.compare.tally import RuleTallies
-from tracegrade.gate.against import Baseline, against, compared
-from tracegrade.gate.bounds import Bounds, Counted
-from tracegrade.gate.decide import Against, Verdict, judged_by
-from tracegrade.gate.results import Results
 from tracegrade.model.tally import Tally, total
 from tracegrade.rule.gate import Gate
 from tracegrade.rule.rule import Level, Status

@@ -8,8 +8,8 @@ from sqlalchemy import Connection, select
 
 from tracegrade.codec.packing import Unreadable
 from tracegrade.codec.results import unpack_result
-from tracegrade.history.backtest.changes import Example, RuleChange
-from tracegrade.history.backtest.judged import Said, explanation_of
+from tracegrade.compare.backtest.changes import Example, RuleChange
+from tracegrade.compare.backtest.judged import Said, explanation_of
 from tracegrade.store.schema import DECISION_KINDS, LIVE, OUTCOMES, SUBJECT_KINDS, WHOLE_RULE, series, traces
 
 

@@ -5,12 +5,12 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from tracegrade.compare.gate.against import Baseline
+from tracegrade.compare.gate.baseline_file import SavedBaseline, baseline_text, read_baseline
+from tracegrade.compare.gate.bounds import Bounds
+from tracegrade.compare.gate.results import Results, results_of
 from tracegrade.compare.sides import CompareError, Side, named_side
 from tracegrade.document.problem import did_you_mean
-from tracegrade.gate.against import Baseline
-from tracegrade.gate.baseline_file import SavedBaseline, baseline_text, read_baseline
-from tracegrade.gate.bounds import Bounds
-from tracegrade.gate.results import Results, results_of
 from tracegrade.model.errors import NotFound, NotPossible, TraceGradeError
 from tracegrade.pipeline.progress import Progress, unseen
 from tracegrade.rule.gate import ANY_BASELINE, BASELINE_NAME, LONGEST_NAME

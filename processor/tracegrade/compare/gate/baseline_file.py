@@ -17,12 +17,12 @@ from typing import Any, Literal, TypeAlias
 from pydantic import Field
 
 from tracegrade.compare.collected import Place, Unit
+from tracegrade.compare.gate.results import Results
 from tracegrade.compare.tally import RuleTallies
 from tracegrade.document.file_model import FileModel
 from tracegrade.document.problem import FileError, Problem
 from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import read
-from tracegrade.gate.results import Results
 from tracegrade.model.errors import NotPossible
 from tracegrade.model.tally import Tally, total
 from tracegrade.store.schema import WHOLE_RULE

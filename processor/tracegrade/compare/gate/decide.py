@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from tracegrade.compare.gate.bounds import Bounds, Counted, Held, held_by, is_of_level, why_not_gated
 from tracegrade.compare.verdict import is_failure
 from tracegrade.display import count
-from tracegrade.gate.bounds import Bounds, Counted, Held, held_by, is_of_level, why_not_gated
 from tracegrade.model.json_value import JsonValue
 
 if TYPE_CHECKING:  # it brings the store, which nobody needs who compares nothing
@@ -85,7 +85,7 @@ def judged_by(bounds: Bounds, rules: Iterable[Counted], against: Mapping[str, Ag
     Args:
         bounds: what the command line requires, beside what the files of the rules do.
         rules: their outcomes.
-        against: how rules stand against their baselines, by rule id; see `gate.against`. Of a rule that is not there,
+        against: how rules stand against their baselines, by rule id; see `against`. Of a rule that is not there,
             and may not be worse than a baseline, the gate cannot tell.
     """
     of_rules = [_of_rule(bounds, counted, (against or {}).get(counted.rule_id)) for counted in rules]

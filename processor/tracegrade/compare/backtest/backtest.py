@@ -10,12 +10,12 @@ from sqlalchemy import Connection
 from tracegrade.alert.preview import Preview
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.codec.packed_trace import PackedTrace
+from tracegrade.compare.backtest.alerts import EVERY_NS, CountedMinutes
+from tracegrade.compare.backtest.changes import Changes, RuleChange, explain_before
+from tracegrade.compare.backtest.judged import OtherRules, SaidOfTrace, Showing
+from tracegrade.compare.backtest.live import LiveResults
+from tracegrade.compare.backtest.sources import Chosen, Rules, State, chosen_rules, judged_alike, judged_alike_live
 from tracegrade.display import count, time_text
-from tracegrade.history.backtest.alerts import EVERY_NS, CountedMinutes
-from tracegrade.history.backtest.changes import Changes, RuleChange, explain_before
-from tracegrade.history.backtest.judged import OtherRules, SaidOfTrace, Showing
-from tracegrade.history.backtest.live import LiveResults
-from tracegrade.history.backtest.sources import Chosen, Rules, State, chosen_rules, judged_alike, judged_alike_live
 from tracegrade.model.errors import CannotTell
 from tracegrade.model.json_value import JsonValue
 from tracegrade.pipeline.packed import Kept, LeftOut

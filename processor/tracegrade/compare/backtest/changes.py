@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from tracegrade.history.backtest.judged import Said
+from tracegrade.compare.backtest.judged import Said
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tally import NO_RESULTS, Tally
 from tracegrade.rule.rule import Rule

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from tracegrade.alert.preview import Preview, preview
 from tracegrade.alert.stored_history import ReadHistory
-from tracegrade.history.backtest.judged import Said
+from tracegrade.compare.backtest.judged import Said
 from tracegrade.rule.rule import Rule
 from tracegrade.store.history import SeriesHistory, SeriesKey, Window
 from tracegrade.store.schema import MINUTE_NS, OUTCOMES, WHOLE_RULE

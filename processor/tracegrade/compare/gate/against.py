@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tracegrade.compare.comparison import Comparison, Numbers, SideResults, by_results, decided
+from tracegrade.compare.gate.bounds import Bounds, Counted, Held, held_by, why_not_gated
+from tracegrade.compare.gate.decide import Against
+from tracegrade.compare.gate.results import Results
 from tracegrade.compare.sides import Side
 from tracegrade.compare.tally import RuleKey, RuleTallies, SideTallies, rules_on_both
 from tracegrade.compare.verdict import MARGIN
-from tracegrade.gate.bounds import Bounds, Counted, Held, held_by, why_not_gated
-from tracegrade.gate.decide import Against
-from tracegrade.gate.results import Results
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from typing import Any, get_args
 import pytest
 
 from build import each
-from tracegrade.gate.bounds import LEVELS, Bounds, Counted
-from tracegrade.gate.decide import Word, judged_by
+from tracegrade.compare.gate.bounds import LEVELS, Bounds, Counted
+from tracegrade.compare.gate.decide import Word, judged_by
 from tracegrade.model.tally import Tally, total
 from tracegrade.rule.gate import Gate
 from tracegrade.rule.rule import Level, Status

@@ -9,10 +9,7 @@ from hypothesis import strategies as st
 
 from build import each
 from tracegrade.compare.collected import Place, Unit
-from tracegrade.compare.pairing import difference_of
-from tracegrade.compare.tally import RuleTallies
-from tracegrade.document.problem import FileError
-from tracegrade.gate.baseline_file import (
+from tracegrade.compare.gate.baseline_file import (
     FORMAT,
     MOST_NAMES,
     VERSION,
@@ -21,7 +18,10 @@ from tracegrade.gate.baseline_file import (
     read_baseline,
     saved_rules,
 )
-from tracegrade.gate.results import Results
+from tracegrade.compare.gate.results import Results
+from tracegrade.compare.pairing import difference_of
+from tracegrade.compare.tally import RuleTallies
+from tracegrade.document.problem import FileError
 from tracegrade.model.errors import NotPossible
 from tracegrade.model.tally import Tally, total
 

@@ -8,9 +8,9 @@ from typing import Literal, TypeAlias
 
 from sqlalchemy import Connection
 
+from tracegrade.compare.backtest.git_rules import rules_at_revision
 from tracegrade.display import time_text
 from tracegrade.document.problem import did_you_mean
-from tracegrade.history.backtest.git_rules import rules_at_revision
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.rule.reading import RuleReading
 from tracegrade.rule.rule import Rule
