@@ -6,8 +6,8 @@ from typing import Any
 
 from generator.fields import kind
 from tracegrade.cli.output import markdown_table
+from tracegrade.suites.web.api.suite_documents import CASE
 from tracegrade.web.api.app import Api, tool_eval_api
-from tracegrade.web.api.suite_documents import CASE
 
 _OK = ("200", "201", "202")
 

@@ -11,15 +11,15 @@ from sqlalchemy import Engine, select
 
 from build.scripted_models import Answer, Script, Server, calling, prompt_of, serving, write_models
 from tracegrade.config import Config
-from tracegrade.jobs.submit import submit
-from tracegrade.jobs.suite_request import suite_request
-from tracegrade.jobs.worker import Worker
 from tracegrade.store.documents import new_id
-from tracegrade.store.jobs import Event, Job, events_after, stored_job
 from tracegrade.store.open import one_at_a_time, reading
 from tracegrade.store.runs import Run, stored_runs
 from tracegrade.store.schema import traces
-from tracegrade.store.suites import StoredCase, StoredSuite, save_suite
+from tracegrade.suites.jobs.submit import submit
+from tracegrade.suites.jobs.suite_request import suite_request
+from tracegrade.suites.jobs.worker import Worker
+from tracegrade.suites.store.jobs import Event, Job, events_after, stored_job
+from tracegrade.suites.store.suites import StoredCase, StoredSuite, save_suite
 from waiting import WITHIN_S, eventually
 
 WEATHER = {

@@ -19,10 +19,10 @@ from tracegrade.model.span import SpanEvent
 from tracegrade.model.trace import Trace
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.diagnosis import Reason
-from tracegrade.store.jobs import Job, add_job, cancel_job
 from tracegrade.store.open import open_store
 from tracegrade.store.schema import jobs
 from tracegrade.suites.keeping import add_suite
+from tracegrade.suites.store.jobs import Job, add_job, cancel_job
 
 PLANTED = "planted"
 """In every planted value, and nowhere else."""

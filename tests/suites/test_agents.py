@@ -13,11 +13,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from build import each
 from build.processes import processes_with
 from tracegrade.model.signal import Signal
-from tracegrade.models.pace import Stopped
 from tracegrade.suites.agents.arrivals import MAX_BYTES, Arrivals, Arrived
 from tracegrade.suites.agents.command import Commands, environment_of
 from tracegrade.suites.agents.target import AgentTarget, command_words, name_of
 from tracegrade.suites.agents.unit_trace import Asked, problem_of, unit_trace
+from tracegrade.suites.models.pace import Stopped
 from tracegrade.suites.suite import SuiteCase
 from waiting import WITHIN_S, eventually
 

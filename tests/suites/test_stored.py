@@ -6,8 +6,8 @@ import pytest
 
 from build import each
 from tracegrade.rule.reading import FILES_ALONE
-from tracegrade.store.suites import StoredCase, StoredSuite
 from tracegrade.suites.imported import SuiteError
+from tracegrade.suites.store.suites import StoredCase, StoredSuite
 from tracegrade.suites.stored import (
     MOST_CASES,
     case_document,

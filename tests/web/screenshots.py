@@ -27,7 +27,7 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.files import sqlite_url
 from tracegrade.suites.keeping import add_suite
-from tracegrade.web.api.suites import EXAMPLE
+from tracegrade.suites.web.api.suites import EXAMPLE
 
 _TRACES = 3000
 _FAILING, _LONG = 900_001, 900_002

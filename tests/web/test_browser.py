@@ -15,7 +15,7 @@ from build.shop_incidents import fall, over, store, store_waiting
 from build.shop_runs import store_run
 from build.site import Site
 from tracegrade.suites.keeping import add_suite
-from tracegrade.web.api.suites import EXAMPLE
+from tracegrade.suites.web.api.suites import EXAMPLE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

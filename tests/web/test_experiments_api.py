@@ -15,8 +15,8 @@ from build.site import Site
 from tracegrade.config import Config
 from tracegrade.rule.load import load_rules
 from tracegrade.store.files import sqlite_url
-from tracegrade.store.jobs import Job, add_job
 from tracegrade.store.open import changing_store
+from tracegrade.suites.store.jobs import Job, add_job
 from tracegrade.web.problem import PREFIX
 
 

@@ -14,9 +14,9 @@ from build.asgi import Called
 from build.shop_runs import store_run
 from build.site import Site
 from build.weather_suite import WEATHER_SUITE
+from suites.web.test_suites_api import CASE, MULTI_TURN, api_in
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.suites.settings import SuitesSettings
-from web.test_suites_api import CASE, MULTI_TURN, api_in
 
 MODELS = "providers:\n  one:\n    base_url: http://127.0.0.1:9/v1\n    models: {m-1: {}}\n"
 LONG = "x" * 1_100_000

@@ -11,9 +11,9 @@ import pytest
 
 from build.api import DOCUMENT, TOOL_EVAL_DOCUMENT, Api
 from build.asgi import call
+from suites.web.test_suites_api import api_in
 from tracegrade.suites.settings import SuitesSettings
 from web.test_sent_fields import GOOD, MODELS, SENT, chosen
-from web.test_suites_api import api_in
 
 TEXTS = [
     "",

@@ -30,18 +30,18 @@ from tracegrade.access.tokens import new_token
 from tracegrade.config import Config
 from tracegrade.deletion.request import Choice, Deletions
 from tracegrade.document.document import Document
-from tracegrade.jobs.suite_request import SuiteRequest
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.heads import session_heads, trace_heads
-from tracegrade.store.jobs import Job, add_job
 from tracegrade.store.open import changing_store, open_store, reading
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.rule_texts import save_rule_texts
 from tracegrade.store.schema import metadata, rule_texts
-from tracegrade.store.suites import StoredSuite, save_suite
 from tracegrade.store.write import StoreWriter
+from tracegrade.suites.jobs.suite_request import SuiteRequest
+from tracegrade.suites.store.jobs import Job, add_job
+from tracegrade.suites.store.suites import StoredSuite, save_suite
 from tracegrade.web import live
 from tracegrade.web.app import build_app
 from web.test_rights import every_route

@@ -13,31 +13,31 @@ import click
 
 # name -> (module, or module:function, one line of help); in the order shown.
 COMMANDS = {
-    "serve": ("serve", "Receive, forward and judge traces."),
-    "demo": ("demo", "See it work: a small instrumented agent, judged."),
-    "replay": ("replay", "Judge stored traces again."),
-    "check": ("check", "Run an agent's tests, and judge what it did in them."),
-    "extract": ("extract", "Show the tool calls read from traces."),
-    "evaluate": ("evaluate", "Judge calls given on the command line, one set or a batch."),
-    "rules": ("rules", "Check, test and list rule files."),
-    "suite": ("suite", "Keep suites of cases for models, and run them."),
-    "jobs": ("jobs", "Runs of suites in the background: show, cancel, resume."),
-    "results": ("results", "Show stored evaluations."),
-    "compare": ("compare", "Is one release, agent, model or run worse than another?"),
-    "gate": ("gate", "May this release go out? Pass rates against bounds and a baseline."),
-    "baseline": ("baseline", "Save what gates compare with."),
-    "traces": ("traces", "Show stored traces."),
-    "promote": ("promote", "Make recorded traces tests of a rule."),
-    "redact": ("redact", "What would redaction take out of recorded traces?"),
-    "why": ("why", "Why was a trace judged as it was, or not at all?"),
-    "alerts": ("alerts", "Show alerts."),
-    "experiments": ("experiments", "Show and compare stored runs of replay."),
-    "doctor": ("doctor", "What is wrong here, and what to set?"),
-    "tokens": ("tokens", "Who may send, read and change: make, list, rotate and revoke tokens."),
-    "set-aside": ("set_aside", "List requests and traces that crashed the judge, and retry them."),
-    "backup": ("backup", "Copy the data folder and the store while serve works."),
-    "restore": ("backup:restore", "Bring a backup back into an empty folder."),
-    "config": ("config", "Check and show settings."),
+    "serve": ("cli.serve", "Receive, forward and judge traces."),
+    "demo": ("cli.demo", "See it work: a small instrumented agent, judged."),
+    "replay": ("cli.replay", "Judge stored traces again."),
+    "check": ("cli.check", "Run an agent's tests, and judge what it did in them."),
+    "extract": ("cli.extract", "Show the tool calls read from traces."),
+    "evaluate": ("cli.evaluate", "Judge calls given on the command line, one set or a batch."),
+    "rules": ("cli.rules", "Check, test and list rule files."),
+    "suite": ("suites.commands.suite", "Keep suites of cases for models, and run them."),
+    "jobs": ("suites.commands.jobs", "Runs of suites in the background: show, cancel, resume."),
+    "results": ("cli.results", "Show stored evaluations."),
+    "compare": ("cli.compare", "Is one release, agent, model or run worse than another?"),
+    "gate": ("cli.gate", "May this release go out? Pass rates against bounds and a baseline."),
+    "baseline": ("cli.baseline", "Save what gates compare with."),
+    "traces": ("cli.traces", "Show stored traces."),
+    "promote": ("cli.promote", "Make recorded traces tests of a rule."),
+    "redact": ("cli.redact", "What would redaction take out of recorded traces?"),
+    "why": ("cli.why", "Why was a trace judged as it was, or not at all?"),
+    "alerts": ("cli.alerts", "Show alerts."),
+    "experiments": ("cli.experiments", "Show and compare stored runs of replay."),
+    "doctor": ("cli.doctor", "What is wrong here, and what to set?"),
+    "tokens": ("cli.tokens", "Who may send, read and change: make, list, rotate and revoke tokens."),
+    "set-aside": ("cli.set_aside", "List requests and traces that crashed the judge, and retry them."),
+    "backup": ("cli.backup", "Copy the data folder and the store while serve works."),
+    "restore": ("cli.backup:restore", "Bring a backup back into an empty folder."),
+    "config": ("cli.config", "Check and show settings."),
 }
 
 
@@ -51,7 +51,7 @@ class _LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(f"tracegrade.cli.{module}"), name or "command")
+        command: click.Command = getattr(import_module(f"tracegrade.{module}"), name or "command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -402,9 +402,9 @@ def delete(settings: ReadSettings, tenant: str, name: str, keep_runs: bool, forc
     """
     from tracegrade.history.runs.experiments import run_or_experiment
     from tracegrade.history.runs.run_changes import delete_stored_run
-    from tracegrade.history.suite_runs.experiment_deletion import delete_with_runs, delete_without_runs
     from tracegrade.store.open import reading_store
     from tracegrade.store.runs import Run, stored_runs
+    from tracegrade.suites.runs.experiment_deletion import delete_with_runs, delete_without_runs
 
     with reading_store(settings.store_url) as connection:
         is_run = isinstance(run_or_experiment(connection, tenant, name), Run)

@@ -192,9 +192,9 @@ def _promote_to_suite(
 ) -> None:
     from tracegrade.history.promote.chosen import recorded
     from tracegrade.history.promote.rule_test_files import write
-    from tracegrade.history.promote.suite_case import SuiteFile, suite_case
     from tracegrade.queries.lists import check_run
     from tracegrade.store.open import reading_store
+    from tracegrade.suites.promoted_case import SuiteFile, suite_case
 
     if not search.trace_ids and rule is None:
         raise click.UsageError("give TRACE_IDs, or --failing ID to take the newest traces on which that rule failed")

@@ -9,7 +9,6 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from tracegrade.cli.asking_servers import Asking, asking_options
 from tracegrade.cli.options import tenant_option
 from tracegrade.cli.output import EXIT_FAILED, output_option, print_how_read, print_line, print_table, reports_errors
 from tracegrade.cli.redact import counts_text, kept_text, redaction_options
@@ -17,6 +16,7 @@ from tracegrade.cli.rule_paths import named_rules, paths_argument, rules_at
 from tracegrade.cli.rule_tests import print_results
 from tracegrade.cli.settings import settings_options
 from tracegrade.model.errors import TraceGradeError
+from tracegrade.suites.commands.asking_servers import Asking, asking_options
 
 if TYPE_CHECKING:
     from tracegrade.config import Config

@@ -191,10 +191,10 @@ def _keep_judges(config: "Config", config_path: Path | None) -> int:
 def _jobs(config: "Config", ends_with_stdin: bool) -> int:
     from sqlalchemy.exc import SQLAlchemyError
 
-    from tracegrade.jobs.worker import Worker
     from tracegrade.serve.process import explains_folder_errors, name_process, stop_on_signals
     from tracegrade.serve.supervising.judge_process import EXIT_NOT_YET
     from tracegrade.store.errors import StoreError
+    from tracegrade.suites.jobs.worker import Worker
 
     name_process("jobs")
     try:

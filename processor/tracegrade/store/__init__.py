@@ -8,6 +8,6 @@
 - Read traces: `read` whole, `heads` in lists, `rejudging` to judge them again, `senders` by who sends them.
 - Read results: `results` in lists, `tallies` as numbers, `history` for alerts, `sides` to compare. A `result_filter`
   chooses them; `series` and `index` find them; `named` finds what an id or its beginning names.
-- Records that are a row each, by `documents`: `runs`, `jobs`, `suites`, `alerts`, `incidents`; `evals` lists several
-  kinds; `rule_texts` has the rules as they were, `diagnosis` what an alert says of its cause.
+- Records that are a row each, by `documents`: `runs`, `alerts`, `incidents`; `rule_texts` has the rules as
+  they were, `diagnosis` what an alert says of its cause.
 """

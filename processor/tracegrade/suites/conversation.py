@@ -16,11 +16,11 @@ from opentelemetry.trace import Span
 
 from tracegrade import semconv as s
 from tracegrade.model.json_value import JsonValue
-from tracegrade.models.asking import FELL_BACK, Asked, ToolChoice
-from tracegrade.models.client import ModelError
-from tracegrade.models.reply import Reply, RequestedCall
-from tracegrade.models.settings import Target
 from tracegrade.suites.imported import JsonObject
+from tracegrade.suites.models.asking import FELL_BACK, Asked, ToolChoice
+from tracegrade.suites.models.client import ModelError
+from tracegrade.suites.models.reply import Reply, RequestedCall
+from tracegrade.suites.models.settings import Target
 from tracegrade.suites.recording import CaseTrace, Message, answered, as_json, assistant, note_error, note_reply, said
 from tracegrade.suites.suite import Suite, SuiteCase
 

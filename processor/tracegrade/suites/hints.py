@@ -5,8 +5,8 @@ from typing import Any
 
 from tracegrade.display import count
 from tracegrade.model.json_value import JsonValue
-from tracegrade.store.suites import StoredCase, StoredSuite
 from tracegrade.suites.mcp.tools import FROM_SERVER
+from tracegrade.suites.store.suites import StoredCase, StoredSuite
 from tracegrade.suites.suite import Suite
 
 _SHOWN = 5

@@ -9,7 +9,8 @@ from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
 from tracegrade.store.documents import new_id
 from tracegrade.store.open import changing_store
-from tracegrade.store.suites import (
+from tracegrade.suites.imported import SuiteError
+from tracegrade.suites.store.suites import (
     StoredCase,
     StoredSuite,
     delete_suite,
@@ -18,7 +19,6 @@ from tracegrade.store.suites import (
     suite_named,
     suites_called,
 )
-from tracegrade.suites.imported import SuiteError
 from tracegrade.suites.stored import Read, read_suite, replaced
 
 

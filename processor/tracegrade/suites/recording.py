@@ -27,7 +27,7 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.suites.imported import SuiteError
 
 if TYPE_CHECKING:
-    from tracegrade.models.reply import Reply
+    from tracegrade.suites.models.reply import Reply
 
 Message = dict[str, JsonValue]
 

@@ -14,8 +14,8 @@ from itertools import groupby
 from typing import TypeAlias
 
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.models.pace import Stopped
 from tracegrade.suites.conversation import Ran
+from tracegrade.suites.models.pace import Stopped
 from tracegrade.suites.suite import SuiteCase
 
 # A kill costs what is not stored yet: for each thread the unit that it runs, and one that waits to be stored.

@@ -19,7 +19,6 @@ from tracegrade.evaluate.criteria.semantic import NOT_LOADED, comparing_by
 from tracegrade.model.json_value import JsonValue, encodable
 from tracegrade.rule.reading import FILES_ALONE, RuleReading
 from tracegrade.rule.rule import Rule
-from tracegrade.store.suites import StoredCase, StoredSuite
 from tracegrade.suites.bfcl import is_bfcl
 from tracegrade.suites.imported import (
     JsonObject,
@@ -31,6 +30,7 @@ from tracegrade.suites.imported import (
     text_at,
     unique_id,
 )
+from tracegrade.suites.store.suites import StoredCase, StoredSuite
 from tracegrade.suites.suite import Suite, runnable_case, suite_of_document
 from tracegrade.suites.tool_suite import (
     CASE_FIELDS,

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from tracegrade.rule.reading import RuleReading
 from tracegrade.rule.semantic_model import why_no_model
-from tracegrade.store.suites import StoredCase
+from tracegrade.suites.store.suites import StoredCase
 
 
 def unset_needs(cases: Iterable[StoredCase], reading: RuleReading) -> list[str]:

@@ -19,13 +19,14 @@ from tracegrade.codec.kept_spans import ValuesGone
 from tracegrade.model.errors import NotFound, NotPossible, WrongValue
 from tracegrade.store.errors import STORE_ERRORS, StoreError
 from tracegrade.suites.keeping import NoSuchSuite
-from tracegrade.web import live, websocket
+from tracegrade.suites.web import websocket
+from tracegrade.suites.web.job_events import JobEvents
+from tracegrade.web import live
 from tracegrade.web.access import Access
 from tracegrade.web.access_log import LogsAccess
 from tracegrade.web.api.app import Api, tool_eval_api
 from tracegrade.web.backtesting import Backtesting
 from tracegrade.web.comparing import Comparing
-from tracegrade.web.job_events import JobEvents
 from tracegrade.web.pages.registry import ACTIONS, PAGES
 from tracegrade.web.problem import Refusal, no_such_address, said_of_store
 from tracegrade.web.render import page

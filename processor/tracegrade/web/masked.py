@@ -23,9 +23,6 @@ from tracegrade.codec.without_values import (
 from tracegrade.evaluate.criteria.expected import Difference
 from tracegrade.extract.registry import in_force
 from tracegrade.history.runs.experiments import EntryStanding, ScoredRun, Standing, Timeline
-from tracegrade.history.suite_runs.evals import Eval, EvalStanding, EvalTimeline
-from tracegrade.history.suite_runs.suite_cases import CaseGroup, SuiteRun
-from tracegrade.history.suite_runs.suite_results import CaseResult
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.evaluation import Decision, Evaluation
 from tracegrade.model.extraction import Extraction
@@ -36,9 +33,12 @@ from tracegrade.model.trace_result import TraceResult, TraceSummary
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.heads import SessionSums, TraceHead
 from tracegrade.store.incidents import Incident
-from tracegrade.store.jobs import Job
 from tracegrade.store.runs import Entry, Run
-from tracegrade.store.suites import StoredCase, StoredSuite
+from tracegrade.suites.runs.cases import CaseGroup, SuiteRun
+from tracegrade.suites.runs.evals import Eval, EvalStanding, EvalTimeline
+from tracegrade.suites.runs.results import CaseResult
+from tracegrade.suites.store.jobs import Job
+from tracegrade.suites.store.suites import StoredCase, StoredSuite
 from tracegrade.web.alignment import Alignment, Row
 
 Found = TypeVar("Found")

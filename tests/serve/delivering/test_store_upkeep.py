@@ -17,11 +17,11 @@ from tracegrade.serve.delivering import store_upkeep
 from tracegrade.serve.delivering.store_upkeep import StoreUpkeep
 from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.store.delete import delete_older_of
-from tracegrade.store.jobs import Job, add_job, cancel_job, events_after
 from tracegrade.store.open import checkpoint, open_store, reading
 from tracegrade.store.read import stored_traces
 from tracegrade.store.several_processes import Leader
 from tracegrade.store.write import StoreWriter
+from tracegrade.suites.store.jobs import Job, add_job, cancel_job, events_after
 from tracegrade.telemetry.conditions import Conditions
 from waiting import eventually_in_loop
 

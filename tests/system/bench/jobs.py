@@ -24,9 +24,9 @@ sys.path.extend(map(str, Path(__file__).parents[1:3]))
 from bench.serving import HERE, cpu_s, descendants, serving, wait_until  # importable by the line above
 
 from tracegrade.config import load_config
-from tracegrade.jobs.submit import known_job, submit
-from tracegrade.jobs.suite_request import suite_request
 from tracegrade.store.open import reading_store
+from tracegrade.suites.jobs.submit import known_job, submit
+from tracegrade.suites.jobs.suite_request import suite_request
 from tracegrade.suites.keeping import add_suite, remove_suite
 
 

@@ -9,7 +9,6 @@ from sqlalchemy import Connection, Engine
 from tracegrade.document.problem import did_you_mean
 from tracegrade.history.runs.experiments import ScoredRun, Timeline, known_experiment, known_run, timeline
 from tracegrade.model.errors import NotPossible
-from tracegrade.store.jobs import LOST_AFTER_S, UNFINISHED, Job, stored_jobs
 from tracegrade.store.open import changing_store, open_store
 from tracegrade.store.runs import (
     Run,
@@ -20,6 +19,7 @@ from tracegrade.store.runs import (
     stored_experiments,
     stored_runs,
 )
+from tracegrade.suites.store.jobs import LOST_AFTER_S, UNFINISHED, Job, stored_jobs
 
 MOST_LABELS = 100
 LONGEST_KEY = 200

@@ -13,11 +13,11 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.store.delete import cut_log, delete_old_values, delete_older, delete_older_of
 from tracegrade.store.errors import STORE_ERRORS, cause_of
-from tracegrade.store.jobs import delete_old_events
 from tracegrade.store.open import one_at_a_time
 from tracegrade.store.registry import database
 from tracegrade.store.rule_texts import save_rule_texts
 from tracegrade.store.several_processes import Leader
+from tracegrade.suites.store.jobs import delete_old_events
 from tracegrade.telemetry.conditions import Conditions
 
 KEEP_RULE_TEXTS_EVERY_S = 1.0

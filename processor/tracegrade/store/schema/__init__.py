@@ -23,7 +23,6 @@ from tracegrade.store.schema.alert_tables import alerts, incidents, silences, wa
 from tracegrade.store.schema.metadata import metadata, postgresql_metadata
 from tracegrade.store.schema.postgresql_tables import judges, session_turns, shared_deletions, trace_keys
 from tracegrade.store.schema.run_tables import backfills, experiment_entries, experiments, runs
-from tracegrade.store.schema.suite_tables import job_events, jobs, suite_cases, suites
 from tracegrade.store.schema.values import (
     ALERT_STATES,
     BACKFILL,
@@ -45,6 +44,7 @@ from tracegrade.store.schema.values import (
     DecisionRow,
     EvaluationRow,
 )
+from tracegrade.suites.store.tables import job_events, jobs, suite_cases, suites
 
 __all__ = [
     "ALERT_STATES",

@@ -17,8 +17,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from tracegrade import semconv as s
 from tracegrade.model.signal import Signal
 from tracegrade.model.span import PARENT_IS_REMOTE
-from tracegrade.models.pace import Stopped
 from tracegrade.otlp.request import PATHS
+from tracegrade.suites.models.pace import Stopped
 
 MAX_BYTES = 64 * 1024 * 1024
 """Most that is kept of one unit."""

@@ -19,9 +19,9 @@ from urllib.parse import quote
 from tracegrade import semconv as s
 from tracegrade.display import printable_lines
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.models.pace import Stopped
 from tracegrade.receive.environment import exporting_to
 from tracegrade.suites.agents.target import PROMPT
+from tracegrade.suites.models.pace import Stopped
 
 _TAIL_BYTES = 2000
 _LOOK_S = 0.05

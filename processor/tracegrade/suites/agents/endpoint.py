@@ -17,10 +17,10 @@ from urllib3.exceptions import TimeoutError as LateError
 
 from tracegrade.display import printable, without_secrets
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.models.connections import Connections
-from tracegrade.models.pace import Stopped
 from tracegrade.suites.agents.command import Ended
 from tracegrade.suites.mcp.headers import SentHeaders
+from tracegrade.suites.models.connections import Connections
+from tracegrade.suites.models.pace import Stopped
 
 _CHUNK = 64 * 1024
 _MAX_ANSWER_BYTES = 8 * 1024 * 1024

@@ -16,12 +16,13 @@ from starlette.types import Receive, Scope, Send
 
 from tracegrade.compare.sides import CompareError
 from tracegrade.document.problem import FileError
-from tracegrade.jobs.suite_request import WrongRequest
 from tracegrade.model.errors import NotFound, NotPossible, WrongValue
 from tracegrade.model.short_hash import short_hash
 from tracegrade.store.errors import STORE_ERRORS, StoreError
 from tracegrade.suites.imported import SuiteError
+from tracegrade.suites.jobs.suite_request import WrongRequest
 from tracegrade.suites.keeping import NoSuchSuite
+from tracegrade.suites.web.servers import NotListed
 from tracegrade.web.api.body import WITHIN_S, given_again, whole_body
 from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.openapi import COMMON_PROBLEMS, DESCRIPTION, TOOL_EVAL_DESCRIPTION, completed, own_version
@@ -31,7 +32,6 @@ from tracegrade.web.backtesting import WrongRule
 from tracegrade.web.own_process import RETRY_S, Busy
 from tracegrade.web.problem import Refusal, no_such_address, problem, said_of_store
 from tracegrade.web.rights import Needs
-from tracegrade.web.servers import NotListed
 
 # Errors whose text is the detail of the problem: its status, its type, its title, and when to ask again.
 _SAID: dict[type[Exception], tuple[int, str, str] | tuple[int, str, str, int]] = {

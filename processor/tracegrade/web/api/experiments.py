@@ -13,8 +13,8 @@ from tracegrade.history.runs.run_changes import (
     label,
     pin,
 )
-from tracegrade.history.suite_runs.experiment_deletion import delete_with_runs, delete_without_runs
 from tracegrade.store.runs import State, stored_experiments
+from tracegrade.suites.runs.experiment_deletion import delete_with_runs, delete_without_runs
 from tracegrade.web.api.documents import Document, ExactJson, SentDocument, SentId
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import (

@@ -1,5 +1,8 @@
 """All files of operations, in the order in which the document shows them."""
 
+from tracegrade.suites.web.api import evals as tool_evals
+from tracegrade.suites.web.api import experiments as tool_experiments
+from tracegrade.suites.web.api import jobs, suites
 from tracegrade.web.api import (
     alerts,
     backtests,
@@ -7,13 +10,9 @@ from tracegrade.web.api import (
     deletions,
     experiments,
     health,
-    jobs,
     results,
     rules,
     sessions,
-    suites,
-    tool_evals,
-    tool_experiments,
     traces,
 )
 

@@ -8,18 +8,18 @@ from starlette.responses import RedirectResponse, Response
 
 from tracegrade.history.runs.experiments import Timeline, known_experiment, timeline
 from tracegrade.history.runs.run_changes import pin
-from tracegrade.history.suite_runs.experiment_changes import make
-from tracegrade.history.suite_runs.suite_cases import is_suite_run
-from tracegrade.jobs.submit import submit
-from tracegrade.jobs.suite_request import SuiteRequest
 from tracegrade.model.errors import NotPossible, TraceGradeError
 from tracegrade.store.documents import tenants_of
 from tracegrade.store.errors import StoreError
 from tracegrade.store.runs import stored_experiments
-from tracegrade.store.suites import suite_heads
+from tracegrade.suites.jobs.submit import submit
+from tracegrade.suites.jobs.suite_request import SuiteRequest
 from tracegrade.suites.keeping import NoSuchSuite
+from tracegrade.suites.runs.cases import is_suite_run
+from tracegrade.suites.runs.experiment_changes import make
+from tracegrade.suites.store.suites import suite_heads
+from tracegrade.suites.web.best import best_request
 from tracegrade.web.addresses import eval_address, experiment_address
-from tracegrade.web.best import best_request
 from tracegrade.web.charts.deltas import KINDS, delta_chart, in_order
 from tracegrade.web.charts.scores import score_chart
 from tracegrade.web.forms import form_of

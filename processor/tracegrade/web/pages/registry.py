@@ -9,23 +9,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tracegrade.access.rights import Right
+from tracegrade.suites.web.pages import cases as suite_cases
+from tracegrade.suites.web.pages import evals, run_eval, suites
+from tracegrade.suites.web.pages import imports as suite_imports
 from tracegrade.web.pages import (
     alerts,
     backtest,
     compare,
     compare_traces,
-    evals,
     experiments,
     incidents,
     ingest,
     overview,
     rules,
-    run_eval,
     runs,
     sessions,
-    suite_cases,
-    suite_imports,
-    suites,
     trace,
     traces,
 )

@@ -14,12 +14,12 @@ from tracegrade.history.runs.run_changes import label, labels_of
 from tracegrade.model.tally import Tally
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.runs import Run
+from tracegrade.suites.web.run_cases import show_case, shown_cases
 from tracegrade.web.addresses import run_address
 from tracegrade.web.forms import form_of
 from tracegrade.web.masked import seen_by
 from tracegrade.web.render import page
 from tracegrade.web.rights import tenant_of, token_of
-from tracegrade.web.run_cases import show_case, shown_cases
 from tracegrade.web.sources import sources_of
 
 

@@ -1,0 +1,1 @@
+"""The commands of suites and jobs: options and printing."""

@@ -1,0 +1,147 @@
+"""Queue a job, cancel one, or queue one again; a worker is told that there is something to do."""
+
+import time
+
+from sqlalchemy import Connection
+
+from tracegrade.config import Config
+from tracegrade.history.runs.recorded_run import deleted_run
+from tracegrade.model.errors import NotFound, NotPossible
+from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.rule.reading import RuleReading
+from tracegrade.store.documents import new_id
+from tracegrade.store.open import changing_store
+from tracegrade.suites.jobs.suite_request import SuiteRequest, WrongRequest, known_models
+from tracegrade.suites.models.settings import chosen_models
+from tracegrade.suites.runs.experiment import experiment_for
+from tracegrade.suites.store.jobs import (
+    UNFINISHED,
+    WAITING,
+    Job,
+    add_job,
+    cancel_job,
+    resume_job,
+    stored_job,
+    stored_jobs,
+)
+from tracegrade.suites.store.suites import StoredSuite, stored_suite
+from tracegrade.suites.unset import unset_needs
+
+MOST_UNITS = 100_000
+"""What one job may ask: its cases, by each model, so often as they are repeated."""
+
+MOST_WAITING = 100
+"""Jobs of one token that wait; beyond them none is queued."""
+
+
+def submit(config: Config, tenant: str, owner: str, asked: SuiteRequest) -> Job:
+    """Queue the run of a stored suite.
+
+    Args:
+        config: the settings: the store, the file of models.
+        tenant: whose suite, and whose job.
+        owner: stands for the token that asks, for the limits; empty without one.
+        asked: what is to be run; models may be named by their ids alone, where one provider alone has them.
+
+    Returns:
+        The job as it was stored, with each model by its key.
+
+    Raises:
+        WrongRequest: a system prompt for a model that is not asked, or too many runs of cases.
+        NotPossible: no such suite, one without cases or with one that needs what is not set, or too many jobs wait.
+        WrongValue: a model is not in the file of models, or the name of the experiment cannot be one.
+        OtherSuite: the experiment is about another suite.
+        TraceGradeError: the file of models cannot be read, or the store cannot be written.
+    """
+    targets = chosen_models(known_models(config), asked.models, "models")
+    keys = [target.key for target in targets]
+    if isinstance(asked.system_prompt, dict) and (others := asked.system_prompt.keys() - set(keys)):
+        raise WrongRequest(f"system_prompt: {min(others)!r} is not asked; expected one of {', '.join(keys)}")
+    now_ns = time.time_ns()
+    with changing_store(config.store_url) as connection:
+        suite = stored_suite(connection, tenant, asked.suite)
+        if suite is None:
+            raise NotPossible(f"there is no suite {asked.suite!r}; 'tracegrade suite list' shows which there are")
+        if not suite.cases:
+            raise NotPossible(f"the suite {suite.name!r} has no cases; add one first")
+        if unset := unset_needs(suite.cases, config.rules.reading):
+            raise NotPossible(f"the suite {suite.name!r} cannot be run: {unset[0]}")
+        units = len(suite.cases) * asked.repeat * len(keys)
+        if units > MOST_UNITS:
+            parts = f"{len(suite.cases)} cases, {len(keys)} models, repeat {asked.repeat}"
+            raise WrongRequest(f"expected at most {MOST_UNITS} runs of cases in a job, found {units}: {parts}")
+        most = config.quotas.of(tenant).jobs
+        if most is not None and len(stored_jobs(connection, tenant, UNFINISHED)) >= most:
+            raise NotPossible(
+                f"{most} jobs of tenant {tenant!r} wait or run, the most that its quota allows; cancel one, or wait"
+            )
+        waiting = sum(found.owner == owner for found in stored_jobs(connection, None, WAITING))
+        if waiting >= MOST_WAITING:
+            raise NotPossible(f"{waiting} jobs wait already, the most there may be; cancel one, or wait")
+        experiment = experiment_for(connection, suite, asked.experiment, now_ns)
+        request = asked.model_copy(update={"models": keys, "experiment": experiment.name}).model_dump(mode="json")
+        job = Job(tenant=tenant, id=new_id(), owner=owner, request=request, created_ns=now_ns)
+        add_job(connection, job, suite_id=suite.id, suite_name=suite.name, models=[*keys])
+    DataFolder(config.data_path).note_jobs_wait()
+    return job
+
+
+def cancel(config: Config, tenant: str, id_: str) -> Job:
+    """Cancel a job that waits or runs; its worker ends requests under way within a second.
+
+    Returns:
+        The job as it stands now; one that has ended stays as it is.
+
+    Raises:
+        NotFound: there is none.
+    """
+    with changing_store(config.store_url) as connection:
+        known_job(connection, tenant, id_)
+        cancel_job(connection, tenant, id_, time.time_ns())
+        return known_job(connection, tenant, id_)
+
+
+def resume(config: Config, tenant: str, id_: str) -> Job:
+    """Queue a job again that failed or was cancelled: it goes on with what it has not stored.
+
+    Returns:
+        The job as it stands now; one that waits, runs or was interrupted goes on by itself.
+
+    Raises:
+        NotFound: there is none.
+        NotPossible: it is done, its suite or a run of it was deleted, or a case needs what is not set.
+        OtherSuite: its experiment is about another suite by now.
+    """
+    with changing_store(config.store_url) as connection:
+        job = known_job(connection, tenant, id_)
+        if job.state == "done":
+            raise NotPossible(f"job {id_} is done: nothing is left to do")
+        if job.state not in UNFINISHED:
+            suite = _check_goes_on(connection, job, config.rules.reading)
+            if not job.runs:  # its experiment may have been deleted, or taken by another suite
+                experiment_for(connection, suite, job.request.get("experiment"), time.time_ns())
+        resume_job(connection, tenant, id_, time.time_ns())
+        job = known_job(connection, tenant, id_)
+    DataFolder(config.data_path).note_jobs_wait()
+    return job
+
+
+def _check_goes_on(connection: Connection, job: Job, reading: RuleReading) -> StoredSuite:
+    """Refuse what would fail as soon as a worker has it; gives its suite."""
+    suite = str(job.request.get("suite"))
+    gone = deleted_run(connection, job.tenant, job.runs)
+    stored = stored_suite(connection, job.tenant, suite)
+    if gone is None and stored is not None:
+        if unset := unset_needs(stored.cases, reading):
+            raise NotPossible(f"job {job.id} cannot go on: {unset[0]}")
+        return stored
+    what = f"its suite {suite}" if gone is None else f"what it had stored, run {gone},"
+    raise NotPossible(f"job {job.id} cannot go on: {what} was deleted; submit a new one")
+
+
+def known_job(connection: Connection, tenant: str, id_: str) -> Job:
+    """The job with this id; raises `NotFound`."""
+    job = stored_job(connection, tenant, id_)
+    if job is None:
+        raise NotFound(f"there is no job {id_!r}; 'tracegrade jobs list' shows which there are")
+    return job

@@ -1,0 +1,1 @@
+"""The pages and the operations of suites, jobs and evals."""

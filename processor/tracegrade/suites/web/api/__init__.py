@@ -1,0 +1,1 @@
+"""Operations on suites, evals and their experiments under ``/api``, and on jobs under ``/api/v1``."""

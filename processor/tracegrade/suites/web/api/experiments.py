@@ -1,0 +1,316 @@
+"""Experiments as clients of other systems for tool-calling evaluation use them: evals and tunes against a baseline."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, TypeAlias
+from urllib.parse import unquote
+
+from fastapi import APIRouter, Body, Path
+from pydantic import Field
+from sqlalchemy import Connection
+
+from tracegrade.access.caller import Caller
+from tracegrade.history.runs.experiment_entries import report
+from tracegrade.history.runs.experiments import EntryStanding, experiment_called, known_experiment
+from tracegrade.store.runs import Experiment, stored_experiments
+from tracegrade.suites.runs.evals import EvalStanding, EvalTimeline, eval_timeline
+from tracegrade.suites.runs.experiment_changes import change, make, pin_eval
+from tracegrade.suites.runs.experiment_deletion import delete_with_runs, delete_without_runs
+from tracegrade.suites.store.suites import suite_heads
+from tracegrade.suites.web.api.experiment_documents import (
+    DeletedExperiment,
+    NewEntries,
+    PinnedBaseline,
+    SentBaseline,
+    SentChange,
+    SentEntry,
+    SentExperiment,
+    ToolExperiment,
+    ToolExperiments,
+    ToolTimeline,
+)
+from tracegrade.web.api.documents import ExactJson
+from tracegrade.web.api.openapi import problems
+from tracegrade.web.api.parameters import (
+    ApiCaller,
+    ApiSources,
+    OfTenant,
+    Stretch,
+    TenantQuery,
+    in_tenant,
+    needs,
+)
+from tracegrade.web.masked import seen_by
+from tracegrade.web.sources import Sources
+
+# In one segment of the address as it was sent: `web.api.app` takes it apart before it is decoded.
+ExperimentName: TypeAlias = Annotated[
+    str,
+    Path(description="Its id, or its name, percent-encoded", min_length=1, max_length=1000, pattern=r"^[^\n\x00]+$"),
+]
+
+
+class DeletionQuery(TenantQuery):
+    """What is deleted."""
+
+    runs: bool = Field(False, description="Delete its runs and their traces, too")
+    force: bool = Field(False, description="Also what another experiment has pinned as its baseline")
+
+
+router = APIRouter(responses=problems(503), dependencies=[needs("read")])
+
+
+@router.get("/experiments", summary="Experiments", response_model=ToolExperiments)
+def list_tool_experiments(
+    sources: ApiSources, caller: ApiCaller, query: Annotated[Stretch, in_tenant(Stretch)]
+) -> ExactJson:
+    """Experiments, in the order in which they were made."""
+    since_ns, offset = query.place
+    with sources.store() as connection:
+        names = suite_names(connection, query.tenant)
+        found = stored_experiments(
+            connection, query.tenant, limit=query.limit + 1, since_ns=since_ns or 0, offset=offset
+        )
+        shown = [_document(seen_by(caller, eval_timeline(connection, item)), names) for item in found[: query.limit]]
+    return ExactJson({"experiments": shown, "next": query.next_after([item.begun_ns for item in found])})
+
+
+@router.post(
+    "/experiments",
+    summary="Make an experiment",
+    response_model=ToolExperiment,
+    status_code=201,
+    responses=problems(404, 409),
+    dependencies=[needs("run")],
+)
+def create_tool_experiment(
+    sources: ApiSources, caller: ApiCaller, query: OfTenant, sent: Annotated[SentExperiment, Body()]
+) -> ExactJson:
+    """Makes an experiment, about a stored suite or none, which has no runs yet."""
+    name = sent.name.strip()
+    make(
+        sources.config.store_url,
+        query.tenant,
+        name,
+        suite=sent.suite_id,
+        description=sent.description,
+        baseline=sent.baseline_eval_id,
+    )
+    return _shown(sources, caller, query.tenant, name, 201)
+
+
+@router.put(
+    "/experiments/{experiment_id}/baseline",
+    summary="Pin the baseline of an experiment",
+    response_model=PinnedBaseline,
+    responses=problems(404, 409),
+    dependencies=[needs("run")],
+)
+def pin_tool_baseline(
+    sources: ApiSources, experiment_id: ExperimentName, query: OfTenant, sent: Annotated[SentBaseline, Body()]
+) -> ExactJson:
+    """Pins an eval as the reference point; null: the first complete one."""
+    experiment = called(sources, query.tenant, experiment_id)
+    pin_eval(sources.config.store_url, query.tenant, experiment.name, sent.eval_id)
+    baseline = _timeline(sources, query.tenant, experiment.name).baseline
+    return ExactJson(
+        {
+            "experiment_id": experiment.id,
+            "baseline_eval_id": None if baseline is None else baseline.id,
+            "baseline_score": None if baseline is None else baseline.score,
+        }
+    )
+
+
+@router.get(
+    "/experiments/{experiment_id}/timeline",
+    summary="The timeline of an experiment",
+    response_model=ToolTimeline,
+    responses=problems(404),
+)
+def show_tool_timeline(
+    sources: ApiSources, caller: ApiCaller, experiment_id: ExperimentName, query: OfTenant
+) -> ExactJson:
+    """Every eval and every reported entry, in the order of time, against the baseline."""
+    found = seen_by(caller, _timeline(sources, query.tenant, called(sources, query.tenant, experiment_id).name))
+    baseline, best = found.baseline, found.best
+    return ExactJson(
+        {
+            "experiment_id": found.experiment.id,
+            "experiment_name": found.experiment.name,
+            "baseline": None if baseline is None else {"eval_id": baseline.id, "score": baseline.score},
+            "best": None if best is None else _best(best),
+            "entries": [_entry(item) for item in found.in_order],
+        }
+    )
+
+
+@router.post(
+    "/experiments/{experiment_id}/timeline",
+    summary="Report what another tool found",
+    response_model=NewEntries,
+    status_code=201,
+    responses=problems(404, 409),
+    dependencies=[needs("run")],
+)
+def report_to_tool_timeline(
+    sources: ApiSources,
+    caller: ApiCaller,
+    experiment_id: ExperimentName,
+    query: OfTenant,
+    sent: Annotated[SentEntry, Body()],
+) -> ExactJson:
+    """Adds the end of a tune, or of a judge, to the timeline; the best result of a tune is promoted to an eval."""
+    name = called(sources, query.tenant, experiment_id).name
+    made = {
+        entry.id
+        for entry in report(sources.config.store_url, query.tenant, name, sent.type, sent.score, sent.configuration)
+    }
+    found = seen_by(caller, _timeline(sources, query.tenant, name))
+    return ExactJson({"entries": [_entry(item) for item in found.entries if item.entry.id in made]}, 201)
+
+
+@router.get(
+    "/experiments/{experiment_id}",
+    summary="One experiment",
+    response_model=ToolExperiment,
+    responses=problems(404),
+)
+def show_tool_experiment(
+    sources: ApiSources, caller: ApiCaller, experiment_id: ExperimentName, query: OfTenant
+) -> ExactJson:
+    """An experiment with its baseline and its best configuration."""
+    return _shown(sources, caller, query.tenant, called(sources, query.tenant, experiment_id).name)
+
+
+@router.put(
+    "/experiments/{experiment_id}",
+    summary="Change an experiment",
+    response_model=ToolExperiment,
+    responses=problems(404, 409),
+    dependencies=[needs("run")],
+)
+def update_tool_experiment(
+    sources: ApiSources,
+    caller: ApiCaller,
+    experiment_id: ExperimentName,
+    query: OfTenant,
+    sent: Annotated[SentChange, Body()],
+) -> ExactJson:
+    """Changes name and description; what is left out stays, and so does the id. Runs keep their names."""
+    new_name = None if sent.name is None else sent.name.strip()
+    name = change(
+        sources.config.store_url,
+        query.tenant,
+        called(sources, query.tenant, experiment_id).name,
+        new_name=new_name,
+        description=sent.description,
+    )
+    return _shown(sources, caller, query.tenant, name)
+
+
+@router.delete(
+    "/experiments/{experiment_id}",
+    summary="Delete an experiment",
+    response_model=DeletedExperiment,
+    responses=problems(404, 409),
+    dependencies=[needs("admin")],
+)
+def delete_tool_experiment(
+    sources: ApiSources, experiment_id: ExperimentName, query: Annotated[DeletionQuery, in_tenant(DeletionQuery)]
+) -> ExactJson:
+    """Deletes an experiment with what other tools reported; its evals go into the own experiments of their suites.
+
+    They keep their ids and the names of their runs. With `runs=true`, its runs and their traces are deleted. Without
+    it, one that holds runs of no stored suite is refused. It is refused while a job or `replay` writes it, too.
+    """
+    name, url = called(sources, query.tenant, experiment_id).name, sources.config.store_url
+    delete = delete_with_runs if query.runs else delete_without_runs
+    done = delete(url, query.tenant, name, force=query.force)
+    counts = {"runs_deleted": done.runs, "runs_kept": done.runs_kept, "evals_kept": done.evals_kept}
+    return ExactJson({"deleted": 1, "traces_deleted": done.traces, **counts})
+
+
+def called(sources: Sources, tenant: str, written: str) -> Experiment:
+    """The experiment that an address names, by its id or its name; no name holds a percent sign.
+
+    Raises:
+        NotFound: there is none.
+        WrongValue: it can be neither.
+    """
+    with sources.store() as connection:
+        return experiment_called(connection, tenant, "experiment_id", unquote(written))
+
+
+def _shown(sources: Sources, caller: Caller, tenant: str, name: str, status: int = 200) -> ExactJson:
+    with sources.store() as connection:
+        found = eval_timeline(connection, known_experiment(connection, tenant, name))
+        names = suite_names(connection, tenant)
+    return ExactJson(_document(seen_by(caller, found), names), status)
+
+
+def _timeline(sources: Sources, tenant: str, name: str) -> EvalTimeline:
+    with sources.store() as connection:
+        return eval_timeline(connection, known_experiment(connection, tenant, name))
+
+
+def suite_names(connection: Connection, tenant: str) -> dict[str, str]:
+    """The names of stored suites, by id."""
+    return {head.id: head.name for head in suite_heads(connection, tenant)}
+
+
+def _document(found: EvalTimeline, suite_names: dict[str, str]) -> dict[str, Any]:
+    experiment: Experiment = found.experiment
+    best = None if found.best is None else _best(found.best)
+    return {
+        "id": experiment.id,
+        "experiment_id": experiment.id,
+        "tenant": experiment.tenant,
+        "name": experiment.name,
+        "description": experiment.description or "",
+        "suite_id": experiment.suite,
+        "suite_name": suite_names.get(experiment.suite or ""),
+        "created_ns": experiment.begun_ns,
+        "baseline_eval_id": None if found.baseline is None else found.baseline.id,
+        "baseline_score": None if found.baseline is None else found.baseline.score,
+        "pinned": experiment.baseline is not None or experiment.baseline_entry is not None,
+        "baseline_note": experiment.baseline_note,
+        "best_score": None if best is None else best["score"],
+        "best_source": None if best is None else best["source"],
+        "best_source_id": None if best is None else best["source_id"],
+        "best_config": None if best is None else best["config"],
+        "evals": [standing.eval.id for standing in found.evals],
+    }
+
+
+def _best(item: EvalStanding | EntryStanding) -> dict[str, Any]:
+    entry = _entry(item)
+    return {
+        "score": entry["score"],
+        "source": entry["type"],
+        "source_id": entry["id"],
+        "config": entry["configuration"],
+    }
+
+
+def _entry(item: EvalStanding | EntryStanding) -> dict[str, Any]:
+    if isinstance(item, EvalStanding):
+        id_, kind, at_ns, score = item.eval.id, "eval", item.eval.begun_ns, item.eval.score
+        configuration, promoted_from = item.eval.configuration, None
+    else:
+        id_, kind, at_ns, score = item.entry.id, item.entry.kind, item.entry.at_ns, item.entry.score
+        configuration, promoted_from = dict(item.entry.configuration), item.entry.promoted_from
+    return {
+        "type": kind,
+        "id": id_,
+        "timestamp": datetime.fromtimestamp(at_ns / 1e9, UTC).isoformat(timespec="milliseconds"),
+        "at_ns": at_ns,
+        "score": score,
+        "delta": item.delta,
+        "delta_note": item.delta_note if isinstance(item, EvalStanding) else None,
+        "is_baseline": item.is_baseline,
+        "is_best": item.is_best,
+        "config_summary": item.summary,
+        "configuration": configuration,
+        "promoted_from": promoted_from,
+        "runs": [scored.run.name for scored in item.eval.runs] if isinstance(item, EvalStanding) else [],
+    }

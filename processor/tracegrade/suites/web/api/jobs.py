@@ -1,0 +1,292 @@
+"""Jobs: what is done in the background, such as runs of suites, and what happens in them."""
+
+import time
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Annotated, Any, Literal, TypeAlias
+
+from fastapi import APIRouter, Body, Header, Request
+from fastapi.responses import Response, StreamingResponse
+from pydantic import Field
+from starlette.concurrency import run_in_threadpool
+
+from tracegrade.display import json_text
+from tracegrade.history.runs.run_changes import LONGEST_KEY, LONGEST_VALUE, MOST_LABELS
+from tracegrade.model.errors import NotFound
+from tracegrade.suites.jobs.delete import delete_with_runs
+from tracegrade.suites.jobs.submit import cancel, resume, submit
+from tracegrade.suites.jobs.suite_request import LONGEST_PROMPT, MOST_MODELS, SuiteRequest, suite_request
+from tracegrade.suites.models.asking import ToolChoice
+from tracegrade.suites.store.jobs import STATES, UNFINISHED, Job, State, last_event, stored_job, stored_jobs
+from tracegrade.suites.web.job_events import JobEvents, Watched
+from tracegrade.web.api.documents import Document, ExactJson, Page, SentDocument, SentId
+from tracegrade.web.api.openapi import problems
+from tracegrade.web.api.parameters import (
+    IN_DIGITS,
+    ApiCaller,
+    ApiSources,
+    Null,
+    OfForced,
+    OfTenant,
+    PathName,
+    Stretch,
+    TenantQuery,
+    in_tenant,
+    needs,
+)
+from tracegrade.web.masked import seen_by
+from tracegrade.web.rights import is_still_let_in, token_of
+from tracegrade.web.sources import Sources
+from tracegrade.web.streams import Stream, Streams
+
+MOST_PARALLEL = 1000
+
+Word: TypeAlias = Literal["submitted", "running", "done", "failed", "cancelled", "interrupted"]
+"""The states of jobs as callers know them."""
+
+_Key: TypeAlias = Annotated[SentId, Field(min_length=1)]
+_LabelKey: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_KEY)]
+_LabelValue: TypeAlias = Annotated[str, Field(max_length=LONGEST_VALUE)]
+_Prompt: TypeAlias = Annotated[str, Field(max_length=LONGEST_PROMPT)]
+
+
+class SentAsking(SentDocument):
+    """How models are asked."""
+
+    temperature: float = Field(0.0, ge=0, le=2)
+    tool_choice: ToolChoice = Field("required", description="A model that refuses `required` is asked with `auto`")
+    system_prompt: _Prompt | dict[_Key, _Prompt] | None = Field(
+        None, description="In place of the suite's: for all models, or for each by `provider_key::model_id`"
+    )
+    repeat: int = Field(1, description="How often each case is run", ge=1, le=1000)
+    labels: dict[_LabelKey, _LabelValue] = Field(
+        default_factory=dict, description="Of each run, beside `model`", max_length=MOST_LABELS
+    )
+    max_parallel: int | None = Field(
+        None, description="Most requests under way, of all models together", ge=1, le=MOST_PARALLEL
+    )
+
+
+class SentJob(SentAsking):
+    """A run of a stored suite."""
+
+    suite: _Key = Field(description="Its id")
+    models: list[_Key] = Field(
+        description="By `provider::model`, or by an id that is of one provider alone",
+        min_length=1,
+        max_length=MOST_MODELS,
+    )
+    experiment: SentId | None = Field(
+        None, description="Its name; the suite's own experiment if left out", max_length=100
+    )
+
+    def request(self) -> SuiteRequest:
+        """What is asked of a job."""
+        return suite_request(self.model_dump())
+
+
+class JobDocument(Document):
+    """One job."""
+
+    id: str
+    tenant: str
+    kind: str
+    status: Word = Field(description="One that is interrupted goes on as soon as there is a worker")
+    request: dict[str, Any] = Field(description="What is to be done")
+    runs: list[str] = Field(description="The runs that it writes, one for each model")
+    current: int = Field(description="How many results are stored")
+    total: int = Field(description="Of how many; 0 until it runs")
+    message: str = Field(description="What ended it, if anything")
+    result_ref: str | None = Field(description="The eval, once something of it is stored")
+    created_ns: int
+    begun_ns: int | None
+    ended_ns: int | None
+
+
+class Jobs(Page[JobDocument]):
+    """The newest first."""
+
+
+class DeletedJob(Document):
+    """What was deleted."""
+
+    deleted: int = Field(description="How many jobs")
+    traces_deleted: int = Field(description="How many stored traces of its runs")
+
+
+def word_of(state: State) -> Word:
+    """A state as callers know it."""
+    return "submitted" if state == "queued" else state
+
+
+def job_document(job: Job) -> dict[str, Any]:
+    """A job as the API shows it."""
+    return {
+        "id": job.id,
+        "tenant": job.tenant,
+        "kind": job.kind,
+        "status": word_of(job.state_at(time.time_ns())),
+        "request": dict(job.request),
+        "runs": [*job.runs],
+        "current": job.done,
+        "total": job.total,
+        "message": job.message,
+        "result_ref": job.result_ref,
+        "created_ns": job.created_ns,
+        "begun_ns": job.begun_ns,
+        "ended_ns": job.ended_ns,
+    }
+
+
+KEEP_ALIVE_S = 15.0
+RETRY_MS = 1000
+STREAM = "text/event-stream"
+
+router = APIRouter(responses=problems(503), dependencies=[needs("read")])
+
+
+class JobsQuery(Stretch):
+    """Which jobs."""
+
+    state: Word | Null = Field(None, description="Only in this state")
+
+
+class EventsQuery(TenantQuery):
+    """From where."""
+
+    after: Annotated[int, Field(ge=0, lt=10**15), IN_DIGITS] | Null = Field(
+        None, description="Only what happened after the event of this number"
+    )
+
+
+EventNumber: TypeAlias = Annotated[str, Field(pattern="^[0-9]{1,15}$")]
+
+
+@router.get("/jobs", summary="Jobs", response_model=Jobs)
+def list_jobs(sources: ApiSources, caller: ApiCaller, query: Annotated[JobsQuery, in_tenant(JobsQuery)]) -> ExactJson:
+    """Jobs with how far they are."""
+    states = [state for state in STATES if query.state in (None, word_of(state))]
+    with sources.store() as connection:
+        until_ns, offset = query.place
+        found = stored_jobs(connection, query.tenant, states, limit=query.limit + 1, until_ns=until_ns, offset=offset)
+    shown = [job_document(seen_by(caller, job)) for job in found[: query.limit]]
+    return ExactJson({"items": shown, "next": query.next_after([job.created_ns for job in found])})
+
+
+@router.post(
+    "/jobs",
+    summary="Run a suite with models",
+    response_model=JobDocument,
+    status_code=202,
+    responses=problems(404, 409),
+    dependencies=[needs("run")],
+)
+def submit_job(request: Request, sources: ApiSources, query: OfTenant, sent: Annotated[SentJob, Body()]) -> ExactJson:
+    """Queues the run of a stored suite. It begins when the limits of `suites.jobs` let it."""
+    job = submit(sources.config, query.tenant, token_of(request).owner, sent.request())
+    return ExactJson(job_document(job), 202)
+
+
+@router.get("/jobs/{job_id}", summary="One job", response_model=JobDocument, responses=problems(404))
+def show_job(sources: ApiSources, caller: ApiCaller, job_id: PathName, query: OfTenant) -> ExactJson:
+    """One job, and how far it is."""
+    return ExactJson(job_document(seen_by(caller, _known(sources, query.tenant, job_id))))
+
+
+@router.post(
+    "/jobs/{job_id}/cancel",
+    summary="Cancel a job",
+    response_model=JobDocument,
+    responses=problems(404),
+    dependencies=[needs("run")],
+)
+def cancel_job(sources: ApiSources, caller: ApiCaller, job_id: PathName, query: OfTenant) -> ExactJson:
+    """Cancels a job that waits or runs; one that has ended stays as it is. What it has stored stays, too."""
+    return ExactJson(job_document(seen_by(caller, cancel(sources.config, query.tenant, job_id))))
+
+
+@router.post(
+    "/jobs/{job_id}/resume",
+    summary="Let a job go on",
+    response_model=JobDocument,
+    responses=problems(404, 409),
+    dependencies=[needs("run")],
+)
+def resume_job(sources: ApiSources, caller: ApiCaller, job_id: PathName, query: OfTenant) -> ExactJson:
+    """Queues a job again that failed or was cancelled: what it has stored is not done again."""
+    return ExactJson(job_document(seen_by(caller, resume(sources.config, query.tenant, job_id))))
+
+
+@router.delete(
+    "/jobs/{job_id}",
+    summary="Delete a job with its runs",
+    response_model=DeletedJob,
+    responses=problems(404, 409),
+    dependencies=[needs("admin")],
+)
+def delete_job(sources: ApiSources, job_id: PathName, query: OfForced) -> ExactJson:
+    """Deletes a job that has ended, with its runs and their traces."""
+    traces = delete_with_runs(sources.config.store_url, query.tenant, job_id, force=query.force)
+    return ExactJson({"deleted": 1, "traces_deleted": traces})
+
+
+@router.get(
+    "/jobs/{job_id}/events",
+    summary="What happens in a job",
+    response_class=StreamingResponse,
+    responses={
+        200: {"description": "Events as they happen", "content": {STREAM: {"schema": {"type": "string"}}}},
+        204: {"description": "The job has ended, and there is nothing more"},
+        **problems(404, 429, 503),
+    },
+)
+async def watch_job(
+    request: Request,
+    sources: ApiSources,
+    job_id: PathName,
+    query: Annotated[EventsQuery, in_tenant(EventsQuery)],
+    last_event_id: Annotated[EventNumber | Null, Header(description="As `after`: browsers send it")] = None,
+) -> Response:
+    """Server-sent events: what has happened, and what happens until the job has ended."""
+    events: JobEvents = request.app.state.job_events
+    after = query.after if last_event_id is None else int(last_event_id)
+    watched = Watched(query.tenant, job_id, token_of(request).may("read-values"))
+    job, newest = await run_in_threadpool(_known_with_events, sources, query.tenant, job_id)
+    if job.state not in UNFINISHED and (after or 0) >= newest:
+        return Response(status_code=204)  # a browser does not ask again then
+    seen = events.begin(watched, after)
+    goes_on = partial(_goes_on, request, sources)
+    headers = {"X-Accel-Buffering": "no"}  # a proxy would keep events back
+    streams: Streams = request.app.state.streams
+    told = events.told(watched, seen, goes_on)
+    return Stream(request, streams, _lines(told), media_type=STREAM, headers=headers)
+
+
+async def _lines(told: AsyncIterator[list[dict[str, Any]]]) -> AsyncIterator[str]:
+    """Server-sent events, and a comment where nothing happens for long: proxies close what is silent."""
+    said_s = time.monotonic()
+    yield f"retry: {RETRY_MS}\n\n"
+    async for found in told:
+        for event in found:
+            yield f"id: {event['number']}\nevent: {event['type']}\ndata: {json_text(event)}\n\n"
+        if found or time.monotonic() - said_s > KEEP_ALIVE_S:
+            said_s = time.monotonic()
+            if not found:
+                yield ": still here\n\n"
+
+
+def _goes_on(request: Request, sources: Sources) -> bool:
+    return not sources.is_stopping() and is_still_let_in(request)
+
+
+def _known(sources: Sources, tenant: str, id_: str) -> Job:
+    return _known_with_events(sources, tenant, id_)[0]
+
+
+def _known_with_events(sources: Sources, tenant: str, id_: str) -> tuple[Job, int]:
+    """The job, and the number of its last event; raises `NotFound`."""
+    with sources.store() as connection:
+        job = stored_job(connection, tenant, id_)
+        if job is None:
+            raise NotFound(f"there is no job {id_[:200]!r}")
+        return job, last_event(connection, tenant, id_)

@@ -1,0 +1,328 @@
+"""Suites that are stored, and their cases: written, imported from files and MCP servers, exported."""
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Body
+
+from tracegrade.access.caller import Caller
+from tracegrade.model.json_value import JsonValue
+from tracegrade.suites.imported import SuiteError, rule_id_of
+from tracegrade.suites.keeping import (
+    add_suite,
+    case_of,
+    change_suite,
+    known_suite,
+    remove_suite,
+    replace_suite,
+    without_case,
+)
+from tracegrade.suites.store.suites import StoredCase, StoredSuite, suite_heads
+from tracegrade.suites.stored import Read, document_of, notes_of, with_case_fields, with_cases, with_fields
+from tracegrade.suites.unset import unset_needs
+from tracegrade.suites.web.api.suite_documents import (
+    CasesDocument,
+    DeletedSuite,
+    ExportedSuite,
+    NewCases,
+    NewSuite,
+    SavedCase,
+    SentCaseFields,
+    SentCases,
+    SentFields,
+    SentImport,
+    SentServer,
+    SentSuite,
+    SuiteDocument,
+    Suites,
+)
+from tracegrade.suites.web.servers import listed_suite
+from tracegrade.web.api.documents import ExactJson
+from tracegrade.web.api.openapi import problems
+from tracegrade.web.api.parameters import ApiCaller, ApiSources, NoParameters, OfTenant, PathName, needs
+from tracegrade.web.masked import seen_by
+from tracegrade.web.sources import Sources
+
+EXAMPLE = Path(__file__).with_name("example_suite.json")
+
+_FIELDS = frozenset(SentFields.model_fields)
+
+router = APIRouter(responses=problems(503), dependencies=[needs("read")])
+
+
+@router.get("/tool-suites", summary="Suites", response_model=Suites)
+def list_tool_suites(sources: ApiSources, query: OfTenant) -> ExactJson:
+    """Every suite without its tools and cases; the one made last comes first."""
+    with sources.store() as connection:
+        found = suite_heads(connection, query.tenant)
+    return ExactJson({"suites": [head.to_json() for head in found]})
+
+
+@router.post(
+    "/tool-suites",
+    summary="Make a suite",
+    response_model=NewSuite,
+    status_code=201,
+    dependencies=[needs("run")],
+)
+def create_tool_suite(sources: ApiSources, query: OfTenant, suite: Annotated[SentSuite, Body()]) -> ExactJson:
+    """Makes a suite. It may have no tools and no cases yet; a field that no suite or case has is refused."""
+    read = add_suite(sources.config.store_url, query.tenant, suite.given, time.time_ns(), strict=True)
+    return _new(sources, read)
+
+
+@router.get("/tool-suites/{suite_id}", summary="One suite", response_model=SuiteDocument, responses=problems(404))
+def show_tool_suite(sources: ApiSources, caller: ApiCaller, suite_id: PathName, query: OfTenant) -> ExactJson:
+    """A suite with its tools and test cases."""
+    return _shown(sources, caller, _known(sources, query.tenant, suite_id))
+
+
+@router.put(
+    "/tool-suites/{suite_id}",
+    summary="Change a suite",
+    response_model=SuiteDocument,
+    responses=problems(404),
+    dependencies=[needs("run")],
+)
+def update_tool_suite(
+    sources: ApiSources, caller: ApiCaller, suite_id: PathName, query: OfTenant, fields: Annotated[SentFields, Body()]
+) -> ExactJson:
+    """Changes name, description, system prompt or tools; what is left out stays, and so do the cases."""
+    return _changed(sources, caller, query.tenant, suite_id, fields)
+
+
+@router.patch(
+    "/tool-suites/{suite_id}",
+    summary="Change fields of a suite",
+    response_model=SuiteDocument,
+    responses=problems(404),
+    dependencies=[needs("run")],
+)
+def patch_tool_suite(
+    sources: ApiSources, caller: ApiCaller, suite_id: PathName, query: OfTenant, fields: Annotated[SentFields, Body()]
+) -> ExactJson:
+    """The same as PUT: changes the fields that are sent, such as the system prompt."""
+    return _changed(sources, caller, query.tenant, suite_id, fields)
+
+
+@router.delete(
+    "/tool-suites/{suite_id}",
+    summary="Delete a suite with its cases",
+    response_model=DeletedSuite,
+    responses=problems(404),
+    dependencies=[needs("admin")],
+)
+def delete_tool_suite(sources: ApiSources, suite_id: PathName, query: OfTenant) -> ExactJson:
+    """Deletes a suite with its cases. Runs that were made of it stay."""
+    found = remove_suite(sources.config.store_url, query.tenant, suite_id)
+    return ExactJson({"deleted": 1, "test_cases_deleted": len(found.cases)})
+
+
+@router.get(
+    "/tool-suites/{suite_id}/export",
+    summary="A suite as JSON to import",
+    response_model=ExportedSuite,
+    responses=problems(404),
+    dependencies=[needs("read-values")],
+)
+def export_tool_suite(sources: ApiSources, suite_id: PathName, query: OfTenant) -> ExactJson:
+    """A suite as a file: importing it makes the same suite again."""
+    found = _known(sources, query.tenant, suite_id)
+    return ExactJson(document_of(found), headers=_as_file(f"{rule_id_of(found.name)}.json"))
+
+
+@router.get(
+    "/tool-suites/{suite_id}/cases",
+    summary="The cases of a suite",
+    response_model=CasesDocument,
+    responses=problems(404),
+)
+def list_test_cases(sources: ApiSources, caller: ApiCaller, suite_id: PathName, query: OfTenant) -> ExactJson:
+    """Every case, in order."""
+    found = _known(sources, query.tenant, suite_id)
+    return ExactJson({"cases": [_case(case) for case in seen_by(caller, found.cases)]})
+
+
+@router.post(
+    "/tool-suites/{suite_id}/cases",
+    summary="Add a case, or several",
+    response_model=NewCases,
+    status_code=201,
+    responses=problems(404),
+    dependencies=[needs("run")],
+)
+def create_test_cases(
+    sources: ApiSources, suite_id: PathName, query: OfTenant, cases: Annotated[SentCases, Body()]
+) -> ExactJson:
+    """Adds a case, a list of cases, or those in `cases`, at the end of the suite: all of them, or none."""
+    is_alone = isinstance(cases, dict) and "cases" not in cases
+    written = _sent_cases(cases)
+    before, after = change_suite(
+        sources.config.store_url, query.tenant, suite_id, lambda suite: with_cases(suite, written, time.time_ns())
+    )
+    added = after.cases[len(before.cases) :]
+    new = [_case(case) for case in added]
+    made = {"cases": new, "created": len(new), "case_id": new[0]["id"] if is_alone else None}
+    return ExactJson({**made, "notes": unset_needs(added, sources.config.rules.reading)}, 201)
+
+
+@router.put(
+    "/tool-suites/{suite_id}/cases/{case_id:path}",
+    summary="Change a case",
+    response_model=SavedCase,
+    responses=problems(404),
+    dependencies=[needs("run")],
+)
+def update_test_case(
+    sources: ApiSources,
+    caller: ApiCaller,
+    suite_id: PathName,
+    case_id: PathName,
+    query: OfTenant,
+    fields: Annotated[SentCaseFields, Body()],
+) -> ExactJson:
+    """Changes the fields of a case that are sent; null clears one, what is left out stays.
+
+    Where a run of it would need what the settings do not name, the answer also has `notes`, a list of text.
+    """
+
+    def changed(suite: StoredSuite) -> StoredSuite:
+        return with_case_fields(suite, case_of(suite, case_id), fields, time.time_ns())
+
+    _, after = change_suite(sources.config.store_url, query.tenant, suite_id, changed)
+    saved = case_of(after, case_id)
+    notes = unset_needs([saved], sources.config.rules.reading)
+    return ExactJson({**_case(seen_by(caller, saved)), **({"notes": notes} if notes else {})})
+
+
+@router.delete(
+    "/tool-suites/{suite_id}/cases/{case_id:path}",
+    summary="Delete a case",
+    response_model=DeletedSuite,
+    responses=problems(404),
+    dependencies=[needs("run")],
+)
+def delete_test_case(sources: ApiSources, suite_id: PathName, case_id: PathName, query: OfTenant) -> ExactJson:
+    """Takes a case out of a suite; runs that were made with it stay."""
+    url = sources.config.store_url
+    change_suite(url, query.tenant, suite_id, lambda suite: without_case(suite, case_id, time.time_ns()))
+    return ExactJson({"deleted": 1, "test_cases_deleted": 1})
+
+
+@router.post(
+    "/tool-eval/import",
+    summary="Import a suite from JSON",
+    response_model=NewSuite,
+    status_code=201,
+    responses={200: {"model": NewSuite, "description": "It replaced the suite `suite_id`"}, **problems(404)},
+    dependencies=[needs("run")],
+)
+def import_tool_suite(sources: ApiSources, query: OfTenant, suite: Annotated[SentImport, Body()]) -> ExactJson:
+    """Makes a suite of one that was exported here or elsewhere; `notes` say what of it no suite has.
+
+    With `suite_id`, its tools and cases replace those of that suite, and so do name, description and system prompt
+    where it has them. The suite keeps its id and its experiments.
+    """
+    url, document = sources.config.store_url, suite.given
+    if (id_ := document.pop("suite_id", None)) is None:
+        return _new(sources, add_suite(url, query.tenant, document, time.time_ns()))
+    if not isinstance(id_, str) or "\0" in id_:
+        raise SuiteError(f"suite_id: expected the id of a suite, found {id_!r}")
+    return _new(sources, replace_suite(url, query.tenant, id_, document, time.time_ns()), status=200)
+
+
+@router.get("/tool-eval/import/example", summary="An example to import", response_model=ExportedSuite)
+def show_import_example(query: NoParameters) -> ExactJson:
+    """A suite to begin with, as it is imported."""
+    return ExactJson(orjson.loads(EXAMPLE.read_bytes()), headers=_as_file("suite-example.json"))
+
+
+@router.post(
+    "/tool-eval/import/mcp",
+    summary="Import the tools of an MCP server",
+    response_model=NewSuite,
+    status_code=201,
+    responses=problems(409),
+    dependencies=[needs("run")],
+)
+def import_mcp_suite(sources: ApiSources, query: OfTenant, server: Annotated[SentServer, Body()]) -> ExactJson:
+    """Asks a server for its tools, and makes a suite of them without cases; no tool is called.
+
+    Never asked are link-local addresses and our own listeners; private ones only if `suites.mcp_hosts` names them.
+    """
+    unknown = server.given.keys() - SentServer.model_fields.keys()
+    if unknown:
+        raise SuiteError(f"{min(unknown)!r} is not known; expected url, name or headers")
+    found = listed_suite(sources, server.url, server.name, server.headers)
+    read = add_suite(sources.config.store_url, query.tenant, found.suite, time.time_ns())
+    return _new(sources, read, found.notes)
+
+
+def _known(sources: Sources, tenant: str, suite_id: str) -> StoredSuite:
+    with sources.store() as connection:
+        return known_suite(connection, tenant, suite_id)
+
+
+def _changed(sources: Sources, caller: Caller, tenant: str, suite_id: str, fields: SentFields) -> ExactJson:
+    if not fields.given:
+        raise SuiteError(f"expected at least one of {', '.join(SentFields.model_fields)}, found nothing to change")
+    if unknown := fields.given.keys() - _FIELDS:
+        more = "; its cases have an address of their own, /cases" if "test_cases" in unknown else ""
+        raise SuiteError(
+            f"{min(unknown)!r} cannot be changed here; expected {', '.join(SentFields.model_fields)}{more}"
+        )
+    _, after = change_suite(
+        sources.config.store_url, tenant, suite_id, lambda suite: with_fields(suite, fields.given, time.time_ns())
+    )
+    return _shown(sources, caller, after)
+
+
+def _sent_cases(sent: Any) -> list[JsonValue]:
+    if isinstance(sent, dict) and "cases" in sent:
+        if others := sent.keys() - {"cases"}:
+            raise SuiteError(f"{min(others)!r} is beside 'cases'; expected only the list of cases")
+        sent = sent["cases"]
+    elif isinstance(sent, dict):
+        return [sent]
+    if not isinstance(sent, list) or not sent:
+        raise SuiteError("expected a case, or a list of at least one")
+    return sent
+
+
+def _shown(sources: Sources, caller: Caller, suite: StoredSuite) -> ExactJson:
+    reading = sources.config.rules.reading
+    notes = notes_of(suite, reading) if caller.may("read-values") else []  # they say what they found
+    return ExactJson({**_document(seen_by(caller, suite)), "notes": notes})
+
+
+def _document(suite: StoredSuite) -> dict[str, Any]:
+    return {
+        "id": suite.id,
+        "tenant": suite.tenant,
+        "name": suite.name,
+        "description": suite.description,
+        "system_prompt": suite.system_prompt,
+        "tools": list(suite.tools),
+        "test_cases": [_case(case) for case in suite.cases],
+        "created_ns": suite.created_ns,
+        "updated_ns": suite.updated_ns,
+    }
+
+
+def _case(case: StoredCase) -> dict[str, Any]:
+    """A case with the fields that every case has, also where they are not set."""
+    unset = {"expected_tool": None, "expected_params": None, "param_scoring": "exact", "scoring_config": None}
+    return {"id": case.id, "prompt": case.body["prompt"], **unset, **case.body}
+
+
+def _new(sources: Sources, read: Read, notes: list[str] | None = None, status: int = 201) -> ExactJson:
+    unset = unset_needs(read.suite.cases, sources.config.rules.reading)
+    made = {"suite_id": read.suite.id, "test_cases_created": len(read.suite.cases)}
+    said = [*dict.fromkeys([*(notes or ()), *read.notes, *unset])]
+    return ExactJson({**_document(read.suite), **made, "notes": said}, status)
+
+
+def _as_file(name: str) -> dict[str, str]:
+    return {"Content-Disposition": f'attachment; filename="{name}"'}

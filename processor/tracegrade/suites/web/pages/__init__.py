@@ -1,0 +1,1 @@
+"""The pages of suites and evals, one in each file."""
