@@ -11,13 +11,13 @@ from build.judged_traces import MINUTE_NS, START_NS, evaluation, judged
 from tracegrade.alert.check import Before, check
 from tracegrade.alert.stored_history import ReadHistory, SettledHours, StoredHistory
 from tracegrade.alert.window import window_of
+from tracegrade.compare.store.backfills import BackfillWriter, JudgedAfter
 from tracegrade.model.evaluation import BACKFILL
 from tracegrade.model.tally import Tally, total
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
 from tracegrade.store.alerts import StoredAlert
-from tracegrade.store.backfills import BackfillWriter, JudgedAfter
 from tracegrade.store.history import Bin, SeriesHistory, SeriesKey, Window
 from tracegrade.store.open import reading
 from tracegrade.store.schema import EVERY_TRACE, traces

@@ -8,7 +8,8 @@ from math import ceil
 import pytest
 
 from build import each
-from tracegrade.compare.bootstrap import Clusters, clustered, clustered_pairs, spread_of, spread_of_pairs
+from tracegrade.bootstrap import Clusters
+from tracegrade.compare.bootstrap import clustered, clustered_pairs, spread_of, spread_of_pairs
 from tracegrade.compare.holm import holm
 from tracegrade.compare.needed import POWER, results_needed
 from tracegrade.compare.pairing import Found

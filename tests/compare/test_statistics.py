@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from build import each
-from tracegrade.compare.bootstrap import FEWEST, Clusters, clustered, clustered_pairs, mean_interval, times_for
+from tracegrade.bootstrap import FEWEST, Clusters, mean_interval
+from tracegrade.compare.bootstrap import clustered, clustered_pairs, times_for
 from tracegrade.compare.holm import holm
 from tracegrade.compare.pairs import PairTable, mcnemar, newcombe_pairs, paired
 from tracegrade.compare.shares import Share, independent, interval, share_of

@@ -6,7 +6,8 @@ from typing import Any
 import click
 import pytest
 
-from tracegrade.cli import alerts, compare, gate, replay, results, rule_backtest, traces
+from tracegrade.cli import alerts, replay, results, traces
+from tracegrade.compare.commands import compare, gate, rule_backtest
 from tracegrade.queries.parameters import (
     IncidentsQuery,
     JudgedTracesQuery,

@@ -11,7 +11,8 @@ from build.judged_traces import judged, spans, trace_id
 from build.stored_runs import begin
 from build.ten_traces import minute
 from tracegrade.store.open import open_store, reading
-from tracegrade.store.read import PresentIds, closed_traces, stored_traces
+from tracegrade.store.read import PresentIds, closed_traces, results_of_traces, stored_traces
+from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.write import StoreWriter
 
 
@@ -38,6 +39,15 @@ def test_more_ids_than_one_query_takes_are_all_found(engine: Engine) -> None:
     with reading(engine) as connection:
         found = closed_traces(connection, [("default", bytes.fromhex(trace_id(number))) for number in numbers])
     assert len(found) == 1201
+
+
+def test_results_of_traces_come_with_their_spans_newest_first(engine: Engine) -> None:
+    begin(engine, "tuning")
+    StoreWriter(engine).write([judged(1), judged(2), judged(3), judged(4, run="tuning")])
+    with reading(engine) as connection:
+        found = list(results_of_traces(connection, ResultFilter()))
+    assert [one.trace.trace_id for one in found] == [trace_id(number) for number in (3, 2, 1)]
+    assert all(one.spans for one in found)
 
 
 def test_an_unknown_trace_is_an_empty_answer(engine: Engine) -> None:

@@ -1,20 +1,17 @@
 """Stored traces judged in this command: files, folders or the journal, by one process or several."""
 
 import os
-import pickle
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from tracegrade.cli.output import end_if_nothing_read, print_line, print_source_report, progress
+from tracegrade.cli.output import print_line, progress
 from tracegrade.model.tenant import DEFAULT_TENANT
 
 if TYPE_CHECKING:
-    from tracegrade.assemble.closed_traces import TraceKey
-    from tracegrade.compare.gate.results import Results
     from tracegrade.config import Config
     from tracegrade.otlp.files.report import SourceReport
     from tracegrade.pipeline.judged import Judged
@@ -133,41 +130,3 @@ def _journal_bytes(folder: Path) -> int:
         return reader.durable().end - reader.first()
     finally:
         reader.close()
-
-
-def judged_results(
-    sources: tuple[str, ...],
-    config: "Config",
-    rule_set: "RuleSet",
-    paths: Sequence[str],
-    jobs: int,
-    selection: "Selection",
-) -> "Results":
-    """The results of `sources`, judged by the rules at `paths`, which are `rule_set`; says what was not read of them.
-
-    Raises:
-        CannotTell: a worker was killed, crashed, or found other rules; a temporary file cannot be written.
-    """
-    from tracegrade.compare.gate.results import JudgedResults, JudgedUnits
-    from tracegrade.otlp.files.report import SourceReport
-    from tracegrade.pipeline.latest_results import LatestResults
-    from tracegrade.pipeline.replay import NOT_STORED
-    from tracegrade.pipeline.workers import ReplayJob
-
-    reading, traces = config.rules.reading, config.traces
-    job = ReplayJob(paths, reading, rule_set.hash, NOT_STORED, traces.tool_aliases, traces.prices, _units)
-    found, report = JudgedResults(rule_set), SourceReport()
-    with LatestResults() as latest:
-        for key, units in judged_and_shown(sources, config, rule_set, job, jobs, report, selection):
-            latest.put(key, units)
-        for units in latest:
-            found.add(JudgedUnits(*pickle.loads(units)))
-    print_source_report(report, "table")
-    end_if_nothing_read(report)
-    return found.results
-
-
-def _units(judged: "Judged") -> "tuple[TraceKey, bytes]":
-    from tracegrade.compare.gate.results import judged_units
-
-    return judged.key, pickle.dumps(tuple(judged_units(judged)))

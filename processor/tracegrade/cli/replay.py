@@ -5,11 +5,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import click
 
-from tracegrade.cli.gate import AskedGate, gate_options
+from tracegrade.cli.gate_options import AskedGate, gate_options
 from tracegrade.cli.judging import jobs_option, judged_and_shown
 from tracegrade.cli.options import query_options
 from tracegrade.cli.output import EXIT_CANNOT_TELL, print_line, print_lines, print_source_report, reports_errors
@@ -17,16 +18,14 @@ from tracegrade.cli.replay_run import asked_run, print_run, recorded, run_option
 from tracegrade.cli.replay_summary import EXITS, Replayed, RuleOutcome, Summary, print_gate, print_summary, worse_exit
 from tracegrade.cli.reports import Check, report, report_format_option
 from tracegrade.cli.settings import settings_options
-from tracegrade.compare.gate.bounds import Bounds, needs_baseline
-from tracegrade.compare.gate.decide import Verdict, judged_by, with_unread
 from tracegrade.display import count, json_text, printable_json
 from tracegrade.model.errors import CannotTell
+from tracegrade.pipeline.gate import Bounds, Counted, Verdict, judged_by, needs_baseline, with_unread
 from tracegrade.pipeline.latest_results import LatestResults
 from tracegrade.queries.parameters import JudgedTracesQuery
 
 if TYPE_CHECKING:
     from tracegrade.assemble.closed_traces import TraceKey
-    from tracegrade.cli.replay_compare import Comparing
     from tracegrade.config import Config
     from tracegrade.history.runs.recorded_run import RecordedRun
     from tracegrade.model.evaluation import Decision, Evaluation
@@ -41,6 +40,26 @@ if TYPE_CHECKING:
     Shown = tuple[TraceKey, bytes, bytes]  # what is shown, and what is stored of it
 
 _MAX_LISTED = 50
+
+
+class Comparing(Protocol):
+    """What is judged now against baselines, where something asks for that."""
+
+    units: "Callable[[Judged], tuple[Any, ...]]"
+    """What is needed of a judged trace or session, as plain values; a function of a module, which a worker finds."""
+
+    def add(self, units: tuple[Any, ...]) -> None:
+        """Take the ``units`` of one more trace or session."""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether a comparison is printed, in place of a summary."""
+
+    def verdict(self, counted: Sequence[Counted]) -> Verdict:
+        """The decision of the gate."""
+
+    def print_comparison(self, text: str, run: "RecordedRun | None", output_format: str) -> int:
+        """Print how what was judged, from `text`, differs; gives the exit code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +120,8 @@ class Asked:
         bounds = gate.bounds(rule_set, compares=base is not None, no_fails=no_fails)
         comparing = None
         if base is not None or needs_baseline(bounds, rule_set.rules):
-            from tracegrade.cli.replay_compare import Comparing
-
-            comparing = Comparing(config, rule_set, bounds, base, tenant)
+            made: Callable[..., Comparing] = import_module("tracegrade.compare.commands.replay_compare").Comparing
+            comparing = made(config, rule_set, bounds, base, tenant)
         return cls(paths, rule_set, config, bounds, comparing, output_format, jobs, by, selection or Selection())
 
 
@@ -138,7 +156,7 @@ def judged_as_asked(
         with recorded(config, run, run_name) as recording:
             unread = SourceReport()
             sources = gather(unread)
-            summary = Summary(asked.rule_set, asked.by, None if comparing is None else comparing.judged)
+            summary = Summary(asked.rule_set, asked.by, None if comparing is None else comparing.add)
             shown = judged_and_shown(
                 sources, config, asked.rule_set, _job(asked, recording), asked.jobs, unread, asked.selection
             )
@@ -174,8 +192,8 @@ def _job(asked: Asked, recording: "RecordedRun | None") -> "ReplayJob[Shown]":
     config = asked.config
     run = NOT_STORED if recording is None else recording.name
     settings_hash = None if recording is None else config.settings_hash
-    compares = asked.comparing is not None
-    show = partial(_replayed, asked.selection, asked.output_format, asked.by, run, settings_hash, compares)
+    units = None if asked.comparing is None else asked.comparing.units
+    show = partial(_replayed, asked.selection, asked.output_format, asked.by, run, settings_hash, units)
     reading, traces = config.rules.reading, config.traces
     return ReplayJob(asked.paths, reading, asked.rule_set.hash, run, traces.tool_aliases, traces.prices, show)
 
@@ -186,12 +204,12 @@ def _replayed(
     by: str,
     run: str,
     settings_hash: str | None,
-    compares: bool,
+    units: "Callable[[Judged], tuple[Any, ...]] | None",
     judged: "Judged",
 ) -> "Shown | None":
     """What is shown of `judged`, if it is selected, by its key; packed, since all is held to the end.
 
-    With it what is stored of it in `run`; nothing without a `settings_hash`. `compares`: also what a comparison needs.
+    With it what is stored of it in `run`; nothing without a `settings_hash`. `units` gives what a comparison needs.
     """
     from tracegrade.codec.packing import pack
     from tracegrade.pipeline.judged import JudgedTrace, evaluations_of
@@ -210,7 +228,7 @@ def _replayed(
         ],
         [(item.rule_id, item.evaluation, item.case, item.outcome, item.subject.complete) for item in evaluations],
         _shown(evaluations, output_format),
-        _units(judged) if compares else None,
+        None if units is None else units(judged),
     )
     record = b""
     if settings_hash is not None:
@@ -218,12 +236,6 @@ def _replayed(
 
         record = record_of(judged, run, settings_hash)
     return judged.key, pack(pickle.dumps(tuple(replayed))), record
-
-
-def _units(judged: "Judged") -> tuple[Any, ...]:
-    from tracegrade.compare.gate.results import judged_units
-
-    return tuple(judged_units(judged))
 
 
 def _rule_outcome(decision: "Decision", by: str) -> RuleOutcome:

@@ -1,7 +1,7 @@
 """What ``replay`` counts, and how it shows that: by rule, by evaluation, by group, and what the gate says."""
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tracegrade.cli.output import (
     EXIT_CANNOT_TELL,
@@ -13,15 +13,16 @@ from tracegrade.cli.output import (
     styled,
 )
 from tracegrade.cli.reports import interval_text, rate_text
-from tracegrade.compare.gate.bounds import Counted
-from tracegrade.compare.gate.decide import RuleVerdict, Verdict, Word
 from tracegrade.display import count, json_text
 from tracegrade.model.evaluation import OUTCOMES
 from tracegrade.model.tally import NO_RESULTS, Tally
+from tracegrade.pipeline.gate import Counted, RuleVerdict, Verdict, Word
 
 if TYPE_CHECKING:
-    from tracegrade.compare.gate.results import JudgedResults
     from tracegrade.rule.rule_set import RuleSet
+
+
+AddUnits: TypeAlias = Callable[[tuple[Any, ...]], None]
 
 
 class RuleOutcome(NamedTuple):
@@ -42,19 +43,19 @@ class Replayed(NamedTuple):
     rule_outcomes: list[tuple[Any, ...]]  # of `RuleOutcome`
     outcomes: list[tuple[str, str, str | None, str, bool]]  # rule id, evaluation, case, outcome, complete
     shown: list[Any]
-    units: tuple[Any, ...] | None = None  # of `JudgedUnits`, where something is compared
+    units: tuple[Any, ...] | None = None  # where something is compared
 
 
 class Summary:
     """What is counted: traces, and outcomes by rule, by group and by evaluation.
 
-    ``judged`` is what a comparison needs, None where nothing is compared.
+    ``add_units`` takes what a comparison needs, None where nothing is compared.
     """
 
-    def __init__(self, rule_set: "RuleSet", by: str, judged: "JudgedResults | None" = None) -> None:
+    def __init__(self, rule_set: "RuleSet", by: str, add_units: AddUnits | None = None) -> None:
         self.rule_set = rule_set
         self.by = by
-        self.judged = judged
+        self._add_units = add_units
         self.traces = 0
         self.incomplete = 0
         self.by_rule = dict.fromkeys((rule.id for rule in rule_set.rules), NO_RESULTS)
@@ -73,10 +74,8 @@ class Summary:
             one = self._one(pair.rule_id, pair.outcome, pair.complete, pair.chance)
             self.by_rule[pair.rule_id] = self.by_rule[pair.rule_id].plus(one)
             self.by_group[pair.group] = self.by_group.get(pair.group, NO_RESULTS).plus(one)
-        if self.judged is not None and replayed.units is not None:
-            from tracegrade.compare.gate.results import JudgedUnits
-
-            self.judged.add(JudgedUnits(*replayed.units))
+        if self._add_units is not None and replayed.units is not None:
+            self._add_units(replayed.units)
         for rule_id, name, case, outcome, complete in replayed.outcomes:
             if case is not None:
                 self._met_cases.setdefault(rule_id, set()).add(case)

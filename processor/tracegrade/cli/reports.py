@@ -27,9 +27,9 @@ from tracegrade.model.evaluation import OUTCOMES
 
 if TYPE_CHECKING:
     from tracegrade.alert.notify.links import Links
-    from tracegrade.compare.gate.decide import RuleVerdict, Verdict
     from tracegrade.model.evaluation import Outcome
     from tracegrade.model.tally import Tally
+    from tracegrade.pipeline.gate import RuleVerdict, Verdict
     from tracegrade.rule.rule import Level, Rule
     from tracegrade.rule.rule_set import RuleSet
 

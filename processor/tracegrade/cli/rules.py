@@ -19,12 +19,12 @@ from tracegrade.cli.output import (
     print_table,
     reports_errors,
 )
-from tracegrade.cli.rule_backtest import backtest
 from tracegrade.cli.rule_files import export, import_, new
 from tracegrade.cli.rule_paths import is_place, paths_argument, rules_at, rules_of_id, rules_with_paths
 from tracegrade.cli.rule_tests import test
 from tracegrade.cli.rule_try import command as try_
 from tracegrade.cli.settings import ReadSettings, tenant_reading_options
+from tracegrade.compare.commands.rule_backtest import backtest
 from tracegrade.display import count, time_text
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.rule.reading import RuleReading

@@ -14,9 +14,10 @@ from tracegrade.compare.measures import Measures
 from tracegrade.compare.needed import Needed, results_needed
 from tracegrade.compare.pairing import Found, Kept, apart, difference_of
 from tracegrade.compare.tally import RuleKey, SideTallies
-from tracegrade.compare.verdict import MARGIN, Verdict, exit_code, is_failure, verdict
+from tracegrade.compare.verdict import Verdict, exit_code, is_failure, verdict
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tally import Tally
+from tracegrade.rule.gate import MARGIN
 from tracegrade.store.schema import WHOLE_RULE
 
 

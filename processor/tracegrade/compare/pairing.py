@@ -8,17 +8,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
-from tracegrade.compare.bootstrap import (
-    FEWEST,
-    Cluster,
-    Clusters,
-    PairCluster,
-    Spread,
-    clustered,
-    clustered_pairs,
-    spread_of,
-    spread_of_pairs,
-)
+from tracegrade.bootstrap import FEWEST, Cluster, Clusters
+from tracegrade.compare.bootstrap import PairCluster, Spread, clustered, clustered_pairs, spread_of, spread_of_pairs
 from tracegrade.compare.collected import Unit
 from tracegrade.compare.pairs import PairTable, paired
 from tracegrade.compare.shares import Difference, Share, independent, share_of

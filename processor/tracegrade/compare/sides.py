@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
+from tracegrade.compare.store.sides import runs_with_results, side_series
 from tracegrade.document.problem import did_you_mean
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.runs import Run, stored_run
 from tracegrade.store.schema import BACKFILL, LIVE, WHOLE_RULE
-from tracegrade.store.sides import runs_with_results, side_series
 from tracegrade.store.tallies import Dimension, names_of
 
 _FORMS = "expected release:NAME, agent:NAME, model:NAME, live, or a run's name, each with @FROM..TO after it if needed"

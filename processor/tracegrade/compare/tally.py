@@ -8,12 +8,12 @@ from typing import TypeAlias
 from sqlalchemy import Connection
 
 from tracegrade.compare.sides import CompareError, Side, nothing_in
+from tracegrade.compare.store.sides import SideSeries
 from tracegrade.display import count
 from tracegrade.model.tally import NO_RESULTS, Tally
 from tracegrade.rule.rule import Rule
 from tracegrade.store.runs import Run
 from tracegrade.store.schema import LIVE
-from tracegrade.store.sides import SideSeries
 from tracegrade.store.tallies import tallies
 
 RuleKey: TypeAlias = tuple[str, str]  # rule id and present hash

@@ -4,14 +4,12 @@ from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 from tracegrade.compare.shares import Difference
+from tracegrade.rule.gate import MARGIN
 
 Verdict: TypeAlias = Literal["worse", "worse_within_margin", "better", "not_worse", "cannot_tell"]
 
 VERDICTS: tuple[Verdict, ...] = ("worse", "worse_within_margin", "better", "not_worse", "cannot_tell")
 """All verdicts, in the order in which they are counted."""
-
-MARGIN = 0.02
-"""By so much a pass rate may fall before it matters, unless the user says otherwise."""
 
 ALPHA = 0.05
 

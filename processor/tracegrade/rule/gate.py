@@ -15,6 +15,9 @@ BASELINE_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
 
 LONGEST_NAME = 100
 
+MARGIN = 0.02
+"""By so much a pass rate may fall before it matters, unless the user says otherwise."""
+
 
 class Gate(FileModel):
     """What is required of the rule before a change goes out, in each gate; experimental rules never fail one."""

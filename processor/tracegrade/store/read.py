@@ -16,8 +16,9 @@ from tracegrade.model.session import TURN, session_trace_id
 from tracegrade.model.trace import Trace
 from tracegrade.model.trace_result import VALUES_GONE, TraceResult, TraceSummary
 from tracegrade.store.database import in_parts
+from tracegrade.store.index import numbers_of
 from tracegrade.store.registry import database
-from tracegrade.store.result_filter import ResultFilter
+from tracegrade.store.result_filter import ResultFilter, of_traces
 from tracegrade.store.schema import traces
 
 
@@ -141,6 +142,17 @@ def newest_traces(connection: Connection, limit: int, *, sessions: bool = False)
     query = select(traces.c.judged, traces.c.spans).where(traces.c.run == "live", is_of_kind)
     query = query.order_by(traces.c.number.desc())
     for judged, spans in connection.execute(query.limit(limit).execution_options(yield_per=64)):
+        yield whole_result(judged, bytes(spans))
+
+
+def results_of_traces(connection: Connection, result_filter: ResultFilter) -> Iterator[TraceResult]:
+    """The stored traces of a run, tenant and time, newest first; a few in memory at a time."""
+    bounds = numbers_of(connection, result_filter)
+    if bounds is None:
+        return
+    query = select(traces.c.judged, traces.c.spans).where(*of_traces(result_filter))
+    query = query.where(traces.c.members.is_(None), traces.c.number.between(*bounds)).order_by(traces.c.number.desc())
+    for judged, spans in connection.execute(query.execution_options(yield_per=64)):
         yield whole_result(judged, bytes(spans))
 
 

@@ -68,7 +68,7 @@ class JudgedTest:
 
     def _assert(self, rule: Rule, at_least: float, runs: int) -> None:
         __tracebackhide__ = True
-        from tracegrade.cli.check_parts import explained
+        from tracegrade.cli.why_failed import explained
 
         if not 0 <= at_least <= 1:
             raise ValueError(f"at_least: expected a share from 0 to 1, found {at_least!r}")
@@ -105,7 +105,7 @@ class JudgedTest:
         return list({id(judged): judged for outcome, judged in found if outcome != "pass"}.values())
 
     def _nothing_matched(self, rules: Sequence[Rule]) -> str:
-        from tracegrade.cli.check_parts import explained
+        from tracegrade.cli.why_failed import explained
 
         names = rules[0].id if len(rules) == 1 else f"each of the {len(rules)} rules"
         calls = sum(len(judged.judgement.extraction.calls) for judged in self.traces)

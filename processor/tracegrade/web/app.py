@@ -25,8 +25,6 @@ from tracegrade.web import live
 from tracegrade.web.access import Access
 from tracegrade.web.access_log import LogsAccess
 from tracegrade.web.api.app import Api, tool_eval_api
-from tracegrade.web.backtesting import Backtesting
-from tracegrade.web.comparing import Comparing
 from tracegrade.web.pages.registry import ACTIONS, PAGES
 from tracegrade.web.problem import Refusal, no_such_address, said_of_store
 from tracegrade.web.render import page
@@ -56,10 +54,8 @@ def build_app(sources: Sources) -> ASGIApp:
     """The ASGI application over `sources`."""
     api = Api()
     api.state.sources = sources
-    api.state.comparing = comparing = Comparing()
     tool_eval = tool_eval_api()
     tool_eval.state.sources = sources
-    api.state.backtesting = backtesting = Backtesting()
     api.state.job_events = job_events = JobEvents(sources)
     api.state.streams = streams = Streams()
     app = Starlette(
@@ -74,8 +70,6 @@ def build_app(sources: Sources) -> ASGIApp:
         },
     )
     app.state.sources = sources
-    app.state.comparing = comparing
-    app.state.backtesting = backtesting
     app.state.job_events = job_events
     app.state.streams = streams
     app.state.newest = live.NewestOfEach()

@@ -5,11 +5,10 @@ import pytest
 from compare.gate.test_baseline_file import unit
 from tracegrade.compare.collected import Unit, UnitKey
 from tracegrade.compare.gate.against import Baseline, against, compared
-from tracegrade.compare.gate.bounds import Bounds, Counted
-from tracegrade.compare.gate.decide import Against, Verdict, judged_by
 from tracegrade.compare.gate.results import Results
 from tracegrade.compare.tally import RuleTallies
 from tracegrade.model.tally import Tally, total
+from tracegrade.pipeline.gate import Against, Bounds, Counted, Verdict, judged_by
 from tracegrade.rule.gate import Gate
 from tracegrade.rule.rule import Level, Status
 
@@ -94,11 +93,11 @@ def test_p_values_are_adjusted_over_all_rules_that_are_compared() -> None:
     main, here = results(0, **dict.fromkeys(names, SMALL[0])), results(5000, **dict.fromkeys(names, SMALL[1]))
     found, _ = decided(Bounds(), [counted("a", here)], here, main=main)
     assert found["a"].compared is not None
-    assert found["a"].compared.verdict == "worse"
+    assert found["a"].compared["verdict"] == "worse"
     # Alike in four rules: none is sure, also where two are compared with a baseline of their own.
     rules = [counted(name, here, of="baseline" if name < "c" else "old") for name in names]
     found, _ = decided(Bounds(), rules, here, main=main, old=main)
-    assert [one.compared and one.compared.verdict for one in found.values()] == ["cannot_tell"] * 4
+    assert [one.compared and one.compared["verdict"] for one in found.values()] == ["cannot_tell"] * 4
     _, verdict = decided(Bounds(), rules, here, main=main, old=main)
     said = "a fall below main that chance may explain, adjusted p 0.096 over 4 own rules (-1.70 points, -3.23 to -0.23)"
     assert verdict.rules[0].reason == said
@@ -108,7 +107,7 @@ def test_p_values_are_adjusted_over_all_rules_that_are_compared() -> None:
     found, _ = decided(Bounds(level="medium"), [*rules, counted("d", here, level="low")], here, main=main)
     assert list(found) == ["a"]
     assert found["a"].compared is not None
-    assert found["a"].compared.verdict == "worse"
+    assert found["a"].compared["verdict"] == "worse"
 
 
 def test_worse_within_the_margin_passes_only_when_that_is_allowed() -> None:

@@ -16,7 +16,8 @@ from tracegrade.compare.holm import holm
 from tracegrade.compare.needed import results_needed
 from tracegrade.compare.pairing import Found
 from tracegrade.compare.shares import Share, independent
-from tracegrade.compare.verdict import MARGIN, Verdict, is_failure, verdict
+from tracegrade.compare.verdict import Verdict, is_failure, verdict
+from tracegrade.rule.gate import MARGIN
 
 KINDS: Sequence[tuple[float, float, int, int]] = (
     (0.95, 0.95, 200, 0),

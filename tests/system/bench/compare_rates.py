@@ -17,9 +17,10 @@ from tracegrade.compare.collected import Collected, Place, Unit
 from tracegrade.compare.comparison import by_results, decided
 from tracegrade.compare.measures import SideMeasures
 from tracegrade.compare.tally import RuleTallies
-from tracegrade.compare.verdict import MARGIN, VERDICTS, Verdict, exit_code
+from tracegrade.compare.verdict import VERDICTS, Verdict, exit_code
 from tracegrade.model.tally import Tally, total
 from tracegrade.model.usage import no_prices
+from tracegrade.rule.gate import MARGIN
 
 Results = Sequence[tuple[str, str | None, bool, float]]
 """Of each result: what goes together with it, its case, whether it passes, and how probable it was that it is kept."""

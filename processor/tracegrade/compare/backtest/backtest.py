@@ -15,20 +15,20 @@ from tracegrade.compare.backtest.changes import Changes, RuleChange, explain_bef
 from tracegrade.compare.backtest.judged import OtherRules, SaidOfTrace, Showing
 from tracegrade.compare.backtest.live import LiveResults
 from tracegrade.compare.backtest.sources import Chosen, Rules, State, chosen_rules, judged_alike, judged_alike_live
+from tracegrade.compare.rejudging.sessions import RejudgeSessions
+from tracegrade.compare.rejudging.traces import KeptEnough, NotJudged, RejudgeTraces, Rejudging, not_judged_notes
+from tracegrade.compare.store.backfills import JudgedAfter, StoredBackfill
+from tracegrade.compare.store.rejudging import KeptSession
 from tracegrade.display import count, time_text
 from tracegrade.model.errors import CannotTell
 from tracegrade.model.json_value import JsonValue
 from tracegrade.pipeline.packed import Kept, LeftOut
 from tracegrade.pipeline.progress import Progress, unseen
-from tracegrade.pipeline.rejudge import KeptEnough, NotJudged, RejudgeTraces, Rejudging, not_judged_notes
-from tracegrade.pipeline.rejudge_sessions import RejudgeSessions
 from tracegrade.pipeline.workers import ReplayJob
 from tracegrade.rule.reading import FILES_ALONE, RuleReading
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.store.backfills import JudgedAfter, StoredBackfill
 from tracegrade.store.index import first_arrival
-from tracegrade.store.rejudging import KeptSession
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.rule_texts import judgements, rule_sets_so_far, rules_of
 from tracegrade.store.schema import BACKFILL, LIVE

@@ -3,13 +3,15 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from tracegrade.compare.comparison import Comparison, Numbers, SideResults, by_results, decided
-from tracegrade.compare.gate.bounds import Bounds, Counted, Held, held_by, why_not_gated
-from tracegrade.compare.gate.decide import Against
+from tracegrade.compare.comparison import ComparedRule, Comparison, Numbers, SideResults, by_results, decided
 from tracegrade.compare.gate.results import Results
 from tracegrade.compare.sides import Side
 from tracegrade.compare.tally import RuleKey, RuleTallies, SideTallies, rules_on_both
-from tracegrade.compare.verdict import MARGIN
+from tracegrade.compare.verdict import is_failure
+from tracegrade.compare.words import p_text, points
+from tracegrade.display import count
+from tracegrade.pipeline.gate import Against, Bounds, Counted, Held, Word, held_by, why_not_gated
+from tracegrade.rule.gate import MARGIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +53,14 @@ def against(
         base = baselines[name]
         for counted in of_name:
             if (reason := _why_not_compared(base, counted)) is not None:
-                found[counted.rule_id] = Against(name, None, reason)
+                found[counted.rule_id] = Against(name, "cannot_tell", reason)
         if base.results is not None:
             able = [(counted.rule_id, counted.rule_hash) for counted in of_name if counted.rule_id not in found]
             numbers += by_results(base.results, _filled(here, able), able, here.levels, len(rules))
     margins = {rule_id: of.margin for rule_id, of in held.items()}
     names = {counted.rule_id: name for name, of_name in by_name.items() for counted in of_name}
     for rule in decided(numbers, MARGIN, margins):
-        found[rule.rule_id] = Against(names[rule.rule_id], rule)
+        found[rule.rule_id] = _decided(names[rule.rule_id], held[rule.rule_id], bounds, rule)
     return found
 
 
@@ -80,6 +82,40 @@ def compared(base: Baseline, here: Results, text: str, bounds: Bounds) -> Compar
         bounds.allow_within_margin,
         notes=[*(f"A: {note}" for note in base.results.notes), *(f"B: {note}" for note in here.notes)],
     )
+
+
+def _decided(name: str, held: Held, bounds: Bounds, rule: ComparedRule) -> Against:
+    """How one rule stands against the baseline `name`, and what a gate says of it."""
+    word, reason = _word_and_reason(name, held, bounds, rule)
+    return Against(name, word, reason, rule.to_json())
+
+
+def _word_and_reason(name: str, held: Held, bounds: Bounds, rule: ComparedRule) -> tuple[Word, str]:
+    found = rule.whole.found
+    if not rule.whole.b.judged:
+        return "cannot_tell", f"nothing passed or failed, and {name} has {count(rule.whole.a.judged, 'result')}"
+    if not rule.whole.a.judged:
+        return "cannot_tell", f"nothing passed or failed in {name}"
+    if found.difference is None:
+        return "cannot_tell", f"against {name}: {found.reason}"
+    difference = found.difference
+    numbers = f"{points(difference.value)} points, {points(difference.low)} to {points(difference.high)}"
+    margin = f"{held.margin * 100:g} points"
+    match rule.verdict:
+        case "worse" | "worse_within_margin":
+            failed = is_failure(rule.verdict, allow_within_margin=bounds.allow_within_margin)
+            within = f" by less than {margin}" if rule.verdict == "worse_within_margin" else ""
+            return "fail" if failed else "pass", f"worse than {name}{within} ({numbers})"
+        case "cannot_tell" if difference.high < 0:
+            together = f"{p_text(rule.adjusted_p)} over {count(rule.rules_in_family, f'{rule.family} rule')}"
+            reason = f"a fall below {name} that chance may explain, adjusted p {together} ({numbers})"
+            return "cannot_tell", reason
+        case "cannot_tell":
+            return "cannot_tell", f"too few results to exclude a fall by {margin} below {name} ({numbers})"
+        case "better":
+            return "pass", f"better than {name} ({numbers})"
+        case "not_worse":
+            return "pass", f"not worse than {name} ({numbers})"
 
 
 def _why_not_compared(base: Baseline, counted: Counted) -> str | None:

@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from tracegrade.compare.collected import Place, Unit, UnitKey, collect
 from tracegrade.compare.sides import Side, check_side, stored_runs_of
+from tracegrade.compare.store.sides import side_series
 from tracegrade.compare.tally import RuleKey, RuleTallies, RuleTexts
 from tracegrade.model.evaluation import Outcome
 from tracegrade.model.tally import NO_RESULTS, Tally
@@ -18,7 +19,6 @@ from tracegrade.pipeline.progress import Progress, unseen
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.rule_texts import rules_of
 from tracegrade.store.schema import SUBJECT_KINDS, WHOLE_RULE
-from tracegrade.store.sides import side_series
 
 _OUTCOMES: dict[str, Outcome] = {name: name for name in get_args(Outcome)}
 _ASKED = ("agent", "trace")  # of these it is known what was asked

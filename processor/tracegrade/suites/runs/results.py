@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 from sqlalchemy import Connection
 
+from tracegrade.bootstrap import Cluster, Clusters, mean_interval
 from tracegrade.codec.kept_spans import decode_spans
-from tracegrade.compare.bootstrap import Cluster, Clusters, mean_interval
 from tracegrade.extract.decode.values import parse_object
 from tracegrade.extract.messages import USER_ROLES, last_text, read_messages
 from tracegrade.model.evaluation import OUTCOMES, Outcome, Pairing
@@ -33,9 +33,9 @@ from tracegrade.semconv import (
     SUITE_STDERR,
     TOKENS_CACHED,
 )
+from tracegrade.store.read import results_of_traces
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.runs import Run
-from tracegrade.store.sides import side_traces
 from tracegrade.suites.agents.target import AgentTarget
 from tracegrade.suites.models.settings import Target
 
@@ -172,16 +172,16 @@ def stored_results(
     connection: Connection, tenant: str, run: str, rule_id: str, target: AnyTarget, cases: Sequence[str]
 ) -> list[CaseResult]:
     """All that is stored of a run: in the order of `cases`, the suite's, then by repetition."""
-    found = side_traces(connection, ResultFilter(tenant=tenant, run=run))
+    found = results_of_traces(connection, ResultFilter(tenant=tenant, run=run))
     order = {case: place for place, case in enumerate(cases)}
-    results = [case_result(result, rule_id, target) for _, result in found]
+    results = [case_result(result, rule_id, target) for result in found]
     return sorted(results, key=lambda item: (order.get(item.case, len(order)), item.repetition))
 
 
 def results_of_run(connection: Connection, run: Run, price: Price | None = None) -> list[CaseResult]:
     """All that is stored of a run of a suite, in the order in which it came; `price` is that of its model."""
-    found = side_traces(connection, ResultFilter(tenant=run.tenant, run=run.name))
-    results = [result_in_run(result, run, price) for _, result in found]
+    found = results_of_traces(connection, ResultFilter(tenant=run.tenant, run=run.name))
+    results = [result_in_run(result, run, price) for result in found]
     return sorted(reversed(results), key=lambda item: item.repetition)
 
 

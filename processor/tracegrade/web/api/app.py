@@ -14,7 +14,6 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
-from tracegrade.compare.sides import CompareError
 from tracegrade.document.problem import FileError
 from tracegrade.model.errors import NotFound, NotPossible, WrongValue
 from tracegrade.model.short_hash import short_hash
@@ -28,7 +27,6 @@ from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.openapi import COMMON_PROBLEMS, DESCRIPTION, TOOL_EVAL_DESCRIPTION, completed, own_version
 from tracegrade.web.api.parameters import refuse_repeated
 from tracegrade.web.api.registry import ROUTERS, TOOL_EVAL_ROUTERS
-from tracegrade.web.backtesting import WrongRule
 from tracegrade.web.own_process import RETRY_S, Busy
 from tracegrade.web.problem import Refusal, no_such_address, problem, said_of_store
 from tracegrade.web.rights import Needs
@@ -38,12 +36,10 @@ _SAID: dict[type[Exception], tuple[int, str, str] | tuple[int, str, str, int]] =
     NotFound: (404, "not-found", "Not found"),
     WrongValue: (400, "invalid-parameter", "Wrong parameter"),
     WrongRequest: (400, "invalid-parameter", "Wrong parameter"),
-    WrongRule: (400, "invalid-parameter", "Wrong parameter"),
     SuiteError: (400, "invalid-parameter", "Wrong suite"),
     NotPossible: (409, "not-possible", "Not possible"),
     FileError: (409, "not-possible", "Not possible"),
     NotListed: (409, "not-possible", "Cannot be imported"),
-    CompareError: (409, "not-possible", "Cannot be compared"),
     Busy: (503, "busy", "Busy", RETRY_S),
     StoreError: (503, "no-store", "No results yet", 2),
 }

@@ -1,12 +1,11 @@
 """All files of operations, in the order in which the document shows them."""
 
+from tracegrade.compare.web.api import backtests, compare
 from tracegrade.suites.web.api import evals as tool_evals
 from tracegrade.suites.web.api import experiments as tool_experiments
 from tracegrade.suites.web.api import jobs, suites
 from tracegrade.web.api import (
     alerts,
-    backtests,
-    compare,
     deletions,
     experiments,
     health,

@@ -9,14 +9,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tracegrade.access.rights import Right
+from tracegrade.compare.web.pages import backtest, compare
+from tracegrade.compare.web.pages import traces as compared_traces
 from tracegrade.suites.web.pages import cases as suite_cases
 from tracegrade.suites.web.pages import evals, run_eval, suites
 from tracegrade.suites.web.pages import imports as suite_imports
 from tracegrade.web.pages import (
     alerts,
-    backtest,
-    compare,
-    compare_traces,
     experiments,
     incidents,
     ingest,
@@ -51,7 +50,7 @@ PAGES: dict[str, Callable[[Request], Response]] = {
     "/experiments/{experiment:path}": experiments.show,
     "/runs/{run:path}": runs.show,
     "/compare": compare.show,
-    "/compare/traces": compare_traces.show,
+    "/compare/traces": compared_traces.show,
     "/alerts": alerts.show,
     "/incidents/{incident_id}": incidents.show,
     "/sessions": sessions.show_all,

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tracegrade.alert.stored_slos import with_objectives
+from tracegrade.compare.web.backtesting import SINCE
 from tracegrade.document.problem import FileError
 from tracegrade.document.yaml_text import dumped, parse, read
 from tracegrade.model.tally import NO_RESULTS, Tally, total
@@ -27,7 +28,6 @@ from tracegrade.store.incidents import recent_incidents
 from tracegrade.store.rule_texts import RuleText, judgements, rule_versions
 from tracegrade.store.schema import BACKFILL
 from tracegrade.store.tallies import begins_ns, tallies
-from tracegrade.web.backtesting import SINCE
 from tracegrade.web.budgets import shown_budgets
 from tracegrade.web.charts.trends import trend
 from tracegrade.web.failures import failures

@@ -1,0 +1,1 @@
+"""The commands of comparing: arguments in, one call, text out."""

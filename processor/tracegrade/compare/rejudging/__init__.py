@@ -1,0 +1,1 @@
+"""Stored traces and sessions judged again, by other rules."""

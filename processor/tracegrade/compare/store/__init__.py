@@ -1,0 +1,1 @@
+"""Rows of comparing, of judging again and of backfills: SQL."""

@@ -1,0 +1,1 @@
+"""Comparing on the page and in the API."""

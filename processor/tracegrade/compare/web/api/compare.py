@@ -1,0 +1,109 @@
+"""Two sides of what is stored, compared as `tracegrade compare` does."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import Field
+
+from tracegrade.compare.families import Family
+from tracegrade.compare.sides import CompareError
+from tracegrade.compare.verdict import Verdict
+from tracegrade.compare.web.comparing import COMPARING, Asked
+from tracegrade.queries.parameters import SidesQuery
+from tracegrade.rule.gate import MARGIN
+from tracegrade.web.api.documents import Document, ExactJson
+from tracegrade.web.api.openapi import problems
+from tracegrade.web.api.parameters import IN_DECIMALS, ApiSources, Name, Parameters, needs, query_of, with_parameters_of
+from tracegrade.web.problem import Refusal
+from tracegrade.web.rights import token_of
+
+router = APIRouter(responses=problems(503), dependencies=[needs("read")])
+
+_SIDE = "release:NAME, agent:NAME, model:NAME, live or another run's name, each with @FROM..TO after it if needed"
+
+
+@with_parameters_of(SidesQuery)
+class CompareQuery(Parameters):
+    """Which sides, and how."""
+
+    a: Name = Field(description=f"What is compared with: {_SIDE}")
+    b: Name = Field(description=f"What is compared: {_SIDE}")
+    full: bool = Field(
+        False,
+        description="Read the results themselves: pairs, clusters, measures, behaviour. Takes seconds; one at a time",
+    )
+    behaviour: bool = Field(True, description="With full: also what is called differently")
+    margin: Annotated[float, IN_DECIMALS] = Field(
+        MARGIN, ge=0, le=1, description="A pass rate may fall by this much before it matters"
+    )
+    allow_within_margin: bool = Field(False, description="What is worse only within the margin is not worse")
+
+
+class ComparedNumbers(Document):
+    """Both sides of a rule or evaluation, and how they differ: see the guide on comparing."""
+
+    a: dict[str, Any]
+    b: dict[str, Any]
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    method: str | None
+    reason: str
+    clustered_by: str | None
+    pairs: dict[str, Any] | None
+
+
+class ComparedRuleDocument(ComparedNumbers):
+    """One rule with its verdict."""
+
+    rule_id: str
+    rule_hash: str
+    level: str
+    verdict: Verdict
+    family: Family
+    rules_in_family: int
+    adjusted_p: float
+    verdict_alone: Verdict
+    results_needed: float | None = None
+    results_needed_for: Verdict | None = None
+    evaluations: dict[str, ComparedNumbers]
+
+
+class ComparisonDocument(Document):
+    """As `tracegrade compare --format json` prints it; `measures` and `behaviour` are null unless asked for in full."""
+
+    a: str
+    b: str
+    exit_code: int
+    margin: float
+    allow_within_margin: bool
+    rules: list[ComparedRuleDocument]
+    left_out: dict[str, str]
+    measures: dict[str, Any] | None
+    behaviour: dict[str, Any] | None
+    notes: list[str]
+
+
+@router.get(
+    "/compare",
+    summary="Is one side worse than another?",
+    response_model=ComparisonDocument,
+    responses=problems(409),
+)
+def compare_sides(
+    request: Request,
+    sources: ApiSources,
+    query: Annotated[CompareQuery, Query()],
+) -> ExactJson:
+    """Rule by rule: both pass rates, their difference with its interval, and a verdict.
+
+    Unless `full` is given, from counts: fast, and every result is taken as independent of the others.
+    """
+    filters = query_of(SidesQuery, query).filter()
+    asked = Asked(query.a, query.b, filters, query.margin, query.allow_within_margin, query.full, query.behaviour)
+    try:
+        found = COMPARING.compare(sources, asked, token_of(request))
+    except CompareError as error:
+        raise Refusal(409, "not-possible", "Cannot be compared", str(error)) from None
+    return ExactJson(found.to_json())

@@ -1,0 +1,3 @@
+from web.conftest import engine, operations_made_once, shop, work_done_here
+
+__all__ = ["engine", "operations_made_once", "shop", "work_done_here"]
