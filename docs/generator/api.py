@@ -6,8 +6,9 @@ from typing import Any
 
 from generator.fields import kind
 from tracegrade.cli.output import markdown_table
+from tracegrade.suites.web.api.app import tool_eval_api
 from tracegrade.suites.web.api.suite_documents import CASE
-from tracegrade.web.api.app import Api, tool_eval_api
+from tracegrade.web.api.app import Api
 
 _OK = ("200", "201", "202")
 

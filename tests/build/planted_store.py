@@ -20,9 +20,9 @@ from tracegrade.model.trace import Trace
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.diagnosis import Reason
 from tracegrade.store.open import open_store
-from tracegrade.store.schema import jobs
 from tracegrade.suites.keeping import add_suite
 from tracegrade.suites.store.jobs import Job, add_job, cancel_job
+from tracegrade.suites.store.tables import jobs
 
 PLANTED = "planted"
 """In every planted value, and nowhere else."""

@@ -17,9 +17,9 @@ from tracegrade.model.signal import Signal
 from tracegrade.store.files import sqlite_url
 from tracegrade.store.open import changing_store, open_store
 from tracegrade.store.runs import save_run
-from tracegrade.store.schema import jobs
 from tracegrade.store.write import StoreWriter
 from tracegrade.suites.store.jobs import UNFINISHED, Job, State, add_job
+from tracegrade.suites.store.tables import jobs
 
 HASH = {"hash": "0123456789abcdef", "level": "high", "status": "stable", "incomplete": "leave_out"}
 RULES = {"checkout-order": HASH}

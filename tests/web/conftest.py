@@ -2,11 +2,13 @@ import gc
 import time
 from collections.abc import Callable, Iterator
 from copy import copy
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from sqlalchemy import Engine
 from starlette.datastructures import State
 
@@ -28,8 +30,8 @@ from build.site import Site, serving
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.store.open import open_store
 from tracegrade.web import app as web_app
-from tracegrade.web.api.app import Api
 from tracegrade.web.own_process import OwnProcess
+from tracegrade.web.part import web_parts
 
 FAILING, PASSING, ENDLESS, HEADLESS, HANDED_OVER, ASKED, ALTERED = 1, 2, 3, 4, 5, 6, 7
 
@@ -38,10 +40,10 @@ FAILING, PASSING, ENDLESS, HEADLESS, HANDED_OVER, ASKED, ALTERED = 1, 2, 3, 4, 5
 def operations_made_once() -> Iterator[None]:
     """All apps share the operations of both APIs, which FastAPI makes when an app is first asked for them."""
 
-    def shared(make: Callable[[], Api]) -> Callable[[], Api]:
+    def shared(make: Callable[[], FastAPI]) -> Callable[[], FastAPI]:
         made = cache(make)
 
-        def app_of_its_own() -> Api:
+        def app_of_its_own() -> FastAPI:
             app = copy(made())
             app.state = State(dict(made().state._state))
             return app
@@ -50,7 +52,8 @@ def operations_made_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(web_app, "Api", shared(web_app.Api))
-        patched.setattr(web_app, "tool_eval_api", shared(web_app.tool_eval_api))
+        of_parts = [replace(part, apis=[shared(api) for api in part.apis]) for part in web_parts()]
+        patched.setattr(web_app, "web_parts", lambda: of_parts)
         yield
 
 

@@ -6,6 +6,7 @@ from build import store_with
 from build.site import serving
 from tracegrade.web import pages
 from tracegrade.web.api import registry as api_registry
+from tracegrade.web.pages import registry
 from tracegrade.web.pages.registry import ACTIONS, PAGES
 from tracegrade.web.render import SECTIONS
 
@@ -14,9 +15,9 @@ def test_every_file_of_pages_and_of_operations_is_registered() -> None:
     files = {path.stem for path in Path(str(pages.__file__)).parent.glob("*.py")} - {"__init__", "registry"}
     functions = [*PAGES.values(), *(act for act, _ in ACTIONS.values())]
     assert {function.__module__.rpartition(".")[2] for function in functions} == files
-    assert {path for path, _ in SECTIONS} <= set(PAGES)
+    assert {path for path, _ in SECTIONS} <= set(registry.pages())
     files = {path.stem for path in Path(api_registry.__file__).parent.glob("*.py") if "APIRouter(" in path.read_text()}
-    routers = (*api_registry.ROUTERS, *api_registry.TOOL_EVAL_ROUTERS)
+    routers = api_registry.ROUTERS.values()
     operations = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
     assert {route.endpoint.__module__.rpartition(".")[2] for route in operations} == files
 

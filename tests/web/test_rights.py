@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
@@ -17,14 +18,15 @@ from tracegrade.access.rights import RIGHTS, Right
 from tracegrade.config import Config
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.web import rights
-from tracegrade.web.api.app import Api, tool_eval_api
+from tracegrade.web.api.app import Api
 from tracegrade.web.api.parameters import NeededRight
 from tracegrade.web.app import build_app, routes
+from tracegrade.web.part import web_parts
 from tracegrade.web.problem import PREFIX
 from tracegrade.web.rights import Needs
 
 API = Api()
-TOOL_EVAL = tool_eval_api()
+APIS: list[FastAPI] = [API, *(make() for part in web_parts() for make in part.apis)]
 OPEN_TO_OTHERS = {"endpoint": "0.0.0.0:4319", "insecure": True}
 WRITES = {"POST", "PUT", "PATCH", "DELETE"}
 
@@ -39,8 +41,8 @@ def rights_of(route: BaseRoute) -> set[Right]:
 
 
 def every_route() -> list[Any]:
-    found = [("", route) for route in routes(API, TOOL_EVAL) if isinstance(route, Route)]
-    for api in (API, TOOL_EVAL):
+    found = [("", route) for route in routes(APIS) if isinstance(route, Route)]
+    for api in APIS:
         found += [(api.state.prefix, route) for route in api.routes if isinstance(route, Route)]
         routers = api.state.routers
         found += [(api.state.prefix, route) for own in routers for route in own.routes if isinstance(route, APIRoute)]
@@ -66,7 +68,7 @@ def test_every_operation_of_the_documents_is_asked() -> None:
     }
     named = {
         (method, api.state.prefix + path.replace(":path", ""))
-        for api in (API, TOOL_EVAL)
+        for api in APIS
         for path, found in api.openapi()["paths"].items()
         for method in found
     }
@@ -74,7 +76,7 @@ def test_every_operation_of_the_documents_is_asked() -> None:
 
 
 def test_nothing_but_static_files_is_mounted_beside_the_routes() -> None:
-    assert [route.path for route in routes(API, TOOL_EVAL) if isinstance(route, Mount)] == [
+    assert [route.path for route in routes(APIS) if isinstance(route, Mount)] == [
         "/static",
         "/api/v1",
         "/api",

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from build.shop import GOOD, SECOND, WRONG_ORDER, fill, order
 from build.site import Site
 from tracegrade.config import Config
-from tracegrade.web.api.app import Api, tool_eval_api
+from tracegrade.suites.web.api.app import tool_eval_api
+from tracegrade.web.api.app import Api
 from tracegrade.web.app import build_app
 
 schemathesis = pytest.importorskip("schemathesis", reason="needs pip install -e '.[fuzz]'")

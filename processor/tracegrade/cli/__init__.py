@@ -7,56 +7,57 @@ reads files never imports a server.
 import gc
 import os
 import sys
-from importlib import import_module
 
 import click
 
-# name -> (module, or module:function, one line of help); in the order shown.
-COMMANDS = {
-    "serve": ("cli.serve", "Receive, forward and judge traces."),
-    "demo": ("cli.demo", "See it work: a small instrumented agent, judged."),
-    "replay": ("cli.replay", "Judge stored traces again."),
-    "check": ("compare.commands.check", "Run an agent's tests, and judge what it did in them."),
-    "extract": ("cli.extract", "Show the tool calls read from traces."),
-    "evaluate": ("cli.evaluate", "Judge calls given on the command line, one set or a batch."),
-    "rules": ("cli.rules", "Check, test and list rule files."),
-    "suite": ("suites.commands.suite", "Keep suites of cases for models, and run them."),
-    "jobs": ("suites.commands.jobs", "Runs of suites in the background: show, cancel, resume."),
-    "results": ("cli.results", "Show stored evaluations."),
-    "compare": ("compare.commands.compare", "Is one release, agent, model or run worse than another?"),
-    "gate": ("compare.commands.gate", "May this release go out? Pass rates against bounds and a baseline."),
-    "baseline": ("compare.commands.baseline", "Save what gates compare with."),
-    "traces": ("cli.traces", "Show stored traces."),
-    "promote": ("cli.promote", "Make recorded traces tests of a rule."),
-    "redact": ("cli.redact", "What would redaction take out of recorded traces?"),
-    "why": ("cli.why", "Why was a trace judged as it was, or not at all?"),
-    "alerts": ("cli.alerts", "Show alerts."),
-    "experiments": ("cli.experiments", "Show and compare stored runs of replay."),
-    "doctor": ("cli.doctor", "What is wrong here, and what to set?"),
-    "tokens": ("cli.tokens", "Who may send, read and change: make, list, rotate and revoke tokens."),
-    "set-aside": ("cli.set_aside", "List requests and traces that crashed the judge, and retry them."),
-    "backup": ("cli.backup", "Copy the data folder and the store while serve works."),
-    "restore": ("cli.backup:restore", "Bring a backup back into an empty folder."),
-    "config": ("cli.config", "Check and show settings."),
+from tracegrade.cli.groups import Group
+from tracegrade.part import parts, placed
+
+_OWN = {
+    "serve": ("tracegrade.cli.serve:command", "Receive, forward and judge traces."),
+    "demo": ("tracegrade.cli.demo:command", "See it work: a small instrumented agent, judged."),
+    "replay": ("tracegrade.cli.replay:command", "Judge stored traces again."),
+    "check": ("tracegrade.compare.commands.check:command", "Run an agent's tests, and judge what it did in them."),
+    "extract": ("tracegrade.cli.extract:command", "Show the tool calls read from traces."),
+    "evaluate": ("tracegrade.cli.evaluate:command", "Judge calls given on the command line, one set or a batch."),
+    "rules": ("tracegrade.cli.rules:command", "Check, test and list rule files."),
+    "results": ("tracegrade.cli.results:command", "Show stored evaluations."),
+    "compare": (
+        "tracegrade.compare.commands.compare:command",
+        "Is one release, agent, model or run worse than another?",
+    ),
+    "gate": (
+        "tracegrade.compare.commands.gate:command",
+        "May this release go out? Pass rates against bounds and a baseline.",
+    ),
+    "baseline": ("tracegrade.compare.commands.baseline:command", "Save what gates compare with."),
+    "traces": ("tracegrade.cli.traces:command", "Show stored traces."),
+    "promote": ("tracegrade.cli.promote:command", "Make recorded traces tests of a rule."),
+    "redact": ("tracegrade.cli.redact:command", "What would redaction take out of recorded traces?"),
+    "why": ("tracegrade.cli.why:command", "Why was a trace judged as it was, or not at all?"),
+    "alerts": ("tracegrade.cli.alerts:command", "Show alerts."),
+    "experiments": ("tracegrade.cli.experiments:command", "Show and compare stored runs of replay."),
+    "doctor": ("tracegrade.cli.doctor:command", "What is wrong here, and what to set?"),
+    "tokens": ("tracegrade.cli.tokens:command", "Who may send, read and change: make, list, rotate and revoke tokens."),
+    "set-aside": (
+        "tracegrade.cli.set_aside:command",
+        "List requests and traces that crashed the judge, and retry them.",
+    ),
+    "backup": ("tracegrade.cli.backup:command", "Copy the data folder and the store while serve works."),
+    "restore": ("tracegrade.cli.backup:restore", "Bring a backup back into an empty folder."),
+    "config": ("tracegrade.cli.config:command", "Check and show settings."),
 }
 
-
-class _LazyGroup(click.Group):
-    """Imports a command's module when the command is first needed."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, name = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(f"tracegrade.{module}"), name or "command")
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+COMMANDS = placed(
+    _OWN,
+    [
+        (command.path, command.after, (command.target, command.help))
+        for part in parts()
+        for command in part.commands
+        if command.after
+    ],
+)
+"""name -> (``module:name``, one line of help), in the order shown."""
 
 
 def _print_version(context: click.Context, option: click.Parameter, asked: bool) -> None:
@@ -68,7 +69,7 @@ def _print_version(context: click.Context, option: click.Parameter, asked: bool)
         context.exit()
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Group, named=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version",
     is_flag=True,

@@ -111,7 +111,6 @@ def show(path: Path | None, config_path: Path | None, data_dir: str | None) -> N
     shown = config.model_dump(mode="json")
     # Defaults are relative to the working directory; what is printed means the same anywhere.
     shown["data_dir"] = str(config.data_path)
-    shown["suites"]["models"] = str(Path(config.suites.models).absolute())
     print_lines(yaml.safe_dump(shown, sort_keys=False).rstrip("\n"))
 
 

@@ -24,6 +24,7 @@ from tracegrade.cli.settings import ReadSettings, reading_options
 from tracegrade.display import count, time_text
 from tracegrade.model.errors import NotPossible
 from tracegrade.model.evaluation import OUTCOMES
+from tracegrade.part import needed
 
 if TYPE_CHECKING:
     from tracegrade.history.runs.experiments import ScoredRun, Standing, Timeline
@@ -401,10 +402,9 @@ def delete(settings: ReadSettings, tenant: str, name: str, keep_runs: bool, forc
     What was judged live stays. What a job or a process writes is deleted once that has ended, not before.
     """
     from tracegrade.history.runs.experiments import run_or_experiment
-    from tracegrade.history.runs.run_changes import delete_stored_run
+    from tracegrade.history.runs.run_changes import delete_stored_run, delete_with_runs
     from tracegrade.store.open import reading_store
     from tracegrade.store.runs import Run, stored_runs
-    from tracegrade.suites.runs.experiment_deletion import delete_with_runs, delete_without_runs
 
     with reading_store(settings.store_url) as connection:
         is_run = isinstance(run_or_experiment(connection, tenant, name), Run)
@@ -420,7 +420,7 @@ def delete(settings: ReadSettings, tenant: str, name: str, keep_runs: bool, forc
     if is_run:
         deleted = delete_stored_run(settings.store_url, tenant, name, force=force)
     else:
-        delete = delete_without_runs if keep_runs else delete_with_runs
+        delete = needed("suites", "delete_experiment_alone", "--keep-runs") if keep_runs else delete_with_runs
         done = delete(settings.store_url, tenant, name, force=force)
         deleted = done.traces
         if keep_runs:

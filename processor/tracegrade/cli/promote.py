@@ -14,6 +14,7 @@ from tracegrade.cli.redact import counts_text, kept_text, redaction_options
 from tracegrade.cli.rule_paths import rules_of_id
 from tracegrade.cli.rule_tests import print_results
 from tracegrade.cli.settings import settings_options
+from tracegrade.part import needed
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -98,7 +99,7 @@ def command(
     from tracegrade.history.promote.promotion import How
     from tracegrade.history.promote.rule_test_files import write
 
-    search = _Search(trace_ids, since, limit, distinct is not None, tenant)
+    search = Search(trace_ids, since, limit, distinct is not None, tenant)
     if suite is not None and (expect or keep):
         raise click.UsageError("--expect and --keep are for tests of a rule; leave them out with --suite")
     chosen = "" if suite is not None and not failing and not rule_id else _rule_asked_for(trace_ids, rule_id, failing)
@@ -108,7 +109,8 @@ def command(
     rule_set = config.load_rules(rule_paths)
     if suite is not None:
         of_rule = rules_of_id(rule_set, chosen)[0] if chosen else None
-        _promote_to_suite(config, of_rule, suite, run, search, no_redact, dry_run, output_format)
+        promote = needed("suites", "promote", "--suite")
+        promote(config, of_rule, suite, run, search, no_redact, dry_run, output_format)
         return
     (rule,) = rules_of_id(rule_set, chosen)
     how = How(not no_redact, keep, expect, known_gap)
@@ -124,7 +126,7 @@ def command(
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
+class Search:
     """Which traces: those named, or the newest that fail; of one tenant, or of any."""
 
     trace_ids: Sequence[str]
@@ -162,7 +164,7 @@ def _rule_asked_for(trace_ids: Sequence[str], rule_id: str | None, failing: str 
 
 
 def _promote(
-    config: "Config", rule: "Rule", path: Path, named: Sequence[str], run: str, search: _Search, how: "How"
+    config: "Config", rule: "Rule", path: Path, named: Sequence[str], run: str, search: Search, how: "How"
 ) -> "tuple[list[Item], RuleTestFiles]":
     from tracegrade.history.promote.beside_rule import Promoter
     from tracegrade.history.promote.rule_test_files import RuleTestFiles, check_place
@@ -178,58 +180,6 @@ def _promote(
         if files.files:
             items += promoter.balance(files)
     return items, files
-
-
-def _promote_to_suite(
-    config: "Config",
-    rule: "Rule | None",
-    name: str,
-    run: str,
-    search: _Search,
-    no_redact: bool,
-    dry_run: bool,
-    output_format: str,
-) -> None:
-    from tracegrade.history.promote.chosen import recorded
-    from tracegrade.history.promote.rule_test_files import write
-    from tracegrade.queries.lists import check_run
-    from tracegrade.store.open import reading_store
-    from tracegrade.suites.promoted_case import SuiteFile, suite_case
-
-    if not search.trace_ids and rule is None:
-        raise click.UsageError("give TRACE_IDs, or --failing ID to take the newest traces on which that rule failed")
-    path = Path(name) if name.endswith(".json") else Path("suites", f"{name}.json")
-    file = SuiteFile.at(path)
-    with reading_store(config.store_url, search.tenant) as connection:
-        check_run(connection, run)
-        made = [
-            suite_case(recorded(connection, trace_id, run, None, search.tenant), rule, config.traces, not no_redact)
-            for trace_id in search.of(connection, run, rule)
-        ]
-    added = [(case, file.add(case)) for case in made]
-    if file.changed and not dry_run:
-        write({path: file.text()})
-    status = "would_write" if dry_run else "written"
-    if output_format == "json":
-        print_json(
-            {
-                "case": case.case,
-                "suite": str(path),
-                "status": status if is_new else "there",
-                "redacted": case.redaction.counts,
-            }
-            for case, is_new in added
-        )
-        return
-    for case, is_new in added:
-        counts = counts_text(case.redaction.counts)
-        print_line(f"{case.id}: {f'redacted {counts}' if is_new else f'is a case already of {path}'}")
-    if file.changed:
-        print_line(
-            f"{'would write' if dry_run else 'wrote'} {path}; 'tracegrade rules import {path}' makes a rule of it"
-        )
-    if not added:
-        print_line("No such traces.")
 
 
 def _item_json(item: "Item", rule: "Rule", files: "RuleTestFiles", dry_run: bool) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tracegrade.cli.groups import Group
 from tracegrade.cli.output import (
     EXIT_USAGE,
     format_option,
@@ -19,7 +20,7 @@ from tracegrade.cli.output import (
     print_table,
     reports_errors,
 )
-from tracegrade.cli.rule_files import export, import_, new
+from tracegrade.cli.rule_files import new
 from tracegrade.cli.rule_paths import is_place, paths_argument, rules_at, rules_of_id, rules_with_paths
 from tracegrade.cli.rule_tests import test
 from tracegrade.cli.rule_try import command as try_
@@ -135,7 +136,7 @@ def alerts_to_come(settings: ReadSettings, rules: "Sequence[Rule]") -> dict[str,
     return found
 
 
-@click.group()
+@click.group(cls=Group, path="rules")
 @click.option("--semantic-model", metavar="FOLDER", help="The model2vec model for rules with $semantic.")
 @click.option(
     "--allow-code",
@@ -371,5 +372,5 @@ def _cells(row: dict[str, Any], columns: Sequence[str]) -> list[str]:
     return [", ".join(cell) if isinstance(cell := row[column], list) else cell for column in columns]
 
 
-for subcommand in (test, new, import_, export, backtest, try_):
+for subcommand in (test, new, backtest, try_):
     command.add_command(subcommand)

@@ -14,6 +14,7 @@ from tracegrade.cli.process import make_files_private
 from tracegrade.cli.settings import config_option, data_dir_option
 from tracegrade.display import count
 from tracegrade.model.errors import TraceGradeError
+from tracegrade.part import needed
 
 if TYPE_CHECKING:
     import asyncio
@@ -77,7 +78,7 @@ def command(
         elif role == "web":
             exit_code = _web(config, ends_with_stdin, listens_on)
         elif role == "jobs":
-            exit_code = _jobs(config, ends_with_stdin)
+            exit_code = needed("suites", "run_worker", "--role jobs")(config, ends_with_stdin)
         else:
             exit_code = _receive(config, config_path, with_judge=role == "all")
     # All is closed. The interpreter would look several times for garbage among what ends with it, some 0.4 s of CPU.
@@ -112,7 +113,7 @@ def _judge(config: "Config", config_path: Path | None, ends_with_stdin: bool, pa
         print_lines(f"Error: {error}", err=True)
         return EXIT_NOT_YET
     with answering_status(config, shown_of_judges(folder)) as endpoint:
-        _say_where(config, endpoint)
+        say_where(config, endpoint)
         return _run_judge(config, judge, JUDGE, ends_with_stdin=False)
 
 
@@ -184,31 +185,8 @@ def _keep_judges(config: "Config", config_path: Path | None) -> int:
         return EXIT_USAGE if keeper.refused_to_start else 0
 
     with answering_status(config, shown) as endpoint:
-        _say_where(config, endpoint)
+        say_where(config, endpoint)
         return run_in_loop(main)
-
-
-def _jobs(config: "Config", ends_with_stdin: bool) -> int:
-    from sqlalchemy.exc import SQLAlchemyError
-
-    from tracegrade.serve.process import explains_folder_errors, name_process, stop_on_signals
-    from tracegrade.serve.supervising.judge_process import EXIT_NOT_YET
-    from tracegrade.store.errors import StoreError
-    from tracegrade.suites.jobs.worker import Worker
-
-    name_process("jobs")
-    try:
-        with explains_folder_errors(config):
-            worker = Worker(config, ends_when_idle=ends_with_stdin)
-        stop_on_signals(worker.stop, ends_with_stdin=ends_with_stdin)
-        with _status_of(config, "jobs", is_kept=ends_with_stdin) as endpoint:
-            if endpoint is not None:
-                _say_where(config, endpoint)
-            worker.run()
-    except (StoreError, SQLAlchemyError) as error:
-        print_lines(f"Error: {error}", err=True)
-        return EXIT_NOT_YET
-    return 0
 
 
 def _web(config: "Config", ends_with_stdin: bool, listens_on: int | None) -> int:
@@ -240,15 +218,16 @@ def _web(config: "Config", ends_with_stdin: bool, listens_on: int | None) -> int
         await role.run(stop, listening)
         return 0
 
-    with _status_of(config, "web", is_kept=ends_with_stdin) as endpoint:
+    with status_of(config, "web", is_kept=ends_with_stdin) as endpoint:
         return run_in_loop(main, ends_with_stdin=ends_with_stdin)
 
 
-def _say_where(config: "Config", endpoint: str) -> None:
+def say_where(config: "Config", endpoint: str) -> None:
+    """Print where metrics are, and where the data is."""
     print_line(f"Listening: telemetry {endpoint}. Data in {config.data_path}.", err=True)
 
 
-def _status_of(config: "Config", role: str, *, is_kept: bool) -> AbstractContextManager[str | None]:
+def status_of(config: "Config", role: str, *, is_kept: bool) -> AbstractContextManager[str | None]:
     """Metrics and health of a role that counts nothing itself; one that another process keeps is shown by that."""
     if is_kept:
         return nullcontext()

@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import orjson
-from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, create_model, model_validator
 
 from tracegrade.access.quotas import QuotasSettings
 from tracegrade.access.settings import AccessSettings
@@ -23,13 +23,13 @@ from tracegrade.journal.settings import JournalSettings
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.short_hash import short_hash
 from tracegrade.otlp.exporter_settings import ExporterSettings
+from tracegrade.part import load, parts
 from tracegrade.receive.settings import Endpoint, ListenSettings, ReceiversSettings, split_endpoint
 from tracegrade.redact.settings import RedactionSettings
 from tracegrade.rule.builtin import BUILTIN
 from tracegrade.rule.reading import RuleReading
 from tracegrade.store.files import DATA_DIR, sqlite_url
 from tracegrade.store.settings import StoreSettings
-from tracegrade.suites.settings import SuitesSettings
 from tracegrade.telemetry.series_bound import MAX_SERIES, MAX_TENANTS
 
 if TYPE_CHECKING:
@@ -145,8 +145,8 @@ class WebSettings(ListenSettings):
     endpoint: Endpoint = Field("127.0.0.1:4319", description="host:port of the page and the API; loopback by default")
 
 
-class Config(FileModel):
-    """All settings of ``serve``."""
+class CoreConfig(FileModel):
+    """All settings of ``serve`` but those of parts."""
 
     data_dir: FilePath = Field(DATA_DIR, description="Journal, results, positions and the SQLite store")
     receivers: ReceiversSettings = Field(default_factory=ReceiversSettings, description="What listens")
@@ -173,7 +173,6 @@ class Config(FileModel):
         "the journal keeps",
     )
     alerts: AlertsSettings = Field(default_factory=AlertsSettings, description="Who is notified of alerts")
-    suites: SuitesSettings = Field(default_factory=SuitesSettings, description="Suites of cases")
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings, description="Our own metrics")
     access: AccessSettings = Field(default_factory=AccessSettings, description="Who may call")
     quotas: QuotasSettings = Field(default_factory=QuotasSettings, description="How much each tenant may send and keep")
@@ -191,6 +190,10 @@ class Config(FileModel):
     def warnings(self) -> tuple[str, ...]:
         """What the settings file should say differently, each with file:line:column."""
         return tuple(self._warnings)
+
+    def section(self, name: str) -> Any:
+        """The section of this name, of a part that is there."""
+        return getattr(self, name)
 
     @property
     def data_path(self) -> Path:
@@ -272,7 +275,26 @@ class Config(FileModel):
         return short_hash(text)
 
 
-def listeners_of(config: Config) -> list[tuple[Location, str]]:
+if TYPE_CHECKING:
+
+    class Config(CoreConfig):
+        """All settings of ``serve``, with the sections of the parts that are there."""
+
+else:
+    Config = create_model(
+        "Config",
+        __base__=CoreConfig,
+        __module__=__name__,
+        __doc__="All settings of ``serve``, with the sections of the parts that are there.",
+        **{
+            section.name: (model := load(section.model), Field(default_factory=model, description=section.about))
+            for part in parts()
+            for section in part.settings
+        },
+    )
+
+
+def listeners_of(config: CoreConfig) -> list[tuple[Location, str]]:
     """Where each server's endpoint is set, and the endpoint."""
     protocols = config.receivers.otlp.protocols
     named = {"grpc": protocols.grpc, "http": protocols.http}

@@ -20,6 +20,7 @@ from tracegrade.document.problem import FileError, Location, Problem, UnsetError
 from tracegrade.document.unset import leave_out_unset, put_in_place
 from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import parse, read
+from tracegrade.part import NeedsPart, missing
 
 _NOTIFIED: tuple[Location, ...] = (("alerts", "channels"), ("alerts", "routes"))
 """Needed to notify alone; what else is in the section is read by others."""
@@ -41,6 +42,7 @@ def load_config(path: Path | None, *, data_dir: str | None = None, allow_unset: 
     if data_dir is not None and (document.value is None or isinstance(document.value, dict)):
         document.value = {**(document.value or {}), "data_dir": os.path.abspath(data_dir)}
         document.unset.pop(("data_dir",), None)
+    _refuse_missing_parts(document)
     warnings = _with_new_names(document)
     left_out = leave_out_unset(document, [_NOTIFIED])
     config = validate(document, Config, context=None if path is None else _paths_in(path, opened=not allow_unset))
@@ -57,6 +59,17 @@ def load_config(path: Path | None, *, data_dir: str | None = None, allow_unset: 
     if problems:
         raise FileError(problems)
     return config
+
+
+def _refuse_missing_parts(document: Document) -> None:
+    sections = document.value if isinstance(document.value, dict) else {}
+    problems = [
+        document.problem((name,), str(NeedsPart(f"the section {name!r}", part)))
+        for name in sections
+        if (part := missing(setting=str(name))) is not None
+    ]
+    if problems:
+        raise FileError(problems)
 
 
 def _paths_in(file: Path, *, opened: bool) -> Mapping[str, Any]:

@@ -19,6 +19,7 @@ from tracegrade.deliver.consumer import wait
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.otlp.client import OtlpClient
 from tracegrade.otlp.metrics import Instance
+from tracegrade.part import offered
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.version import note_build, tracegrade_version
 from tracegrade.receive.access import check_access
@@ -36,7 +37,6 @@ from tracegrade.serve.receiving.received import Forwards, Received
 from tracegrade.serve.receiving.received_on_disk import ReceivedOnDisk
 from tracegrade.serve.repeated import repeat
 from tracegrade.serve.status import StatusServer, with_port
-from tracegrade.serve.supervising.jobs_process import JobsProcess
 from tracegrade.serve.supervising.judge_keeper import JudgeKeeper
 from tracegrade.serve.supervising.supervisor import supervise
 from tracegrade.serve.supervising.web_process import WebProcess
@@ -63,7 +63,7 @@ class ReceiveRole:
         Args:
             config: the settings.
             config_path: their file, for the judge's command line.
-            with_judge: keep a judge process running beside us, a worker of jobs while there are some, and a web process
+            with_judge: keep a judge process running beside us, workers of parts while they have work, and a web process
                 when the settings have one.
 
         Raises:
@@ -109,8 +109,7 @@ class ReceiveRole:
         self._web_command = role_command("web", config, config_path)
         self._web: WebProcess | None = None
         self._children: dict[str, int] = {}  # the ids of processes, by what they do
-        jobs_command = role_command("jobs", config, config_path)
-        self._jobs = JobsProcess(jobs_command, self._folder.jobs_wait, self._folder.jobs_beat)
+        self._workers = [worker(config, config_path, self._folder) for worker in offered("worker")]
 
     def _redaction(self) -> Redacts | None:
         if self._config.redaction is None:
@@ -212,7 +211,8 @@ class ReceiveRole:
             tasks.append(asyncio.create_task(_stopped_with(forwarder, stop)))
         if self._judges is not None:
             tasks.append(asyncio.create_task(self._judges.run(stop)))
-            tasks.append(asyncio.create_task(supervise(self._jobs, stop, partial(self._note_child, "jobs"))))
+            for name, worker in self._workers:
+                tasks.append(asyncio.create_task(supervise(worker, stop, partial(self._note_child, name))))
         tasks.append(asyncio.create_task(repeat(PUBLISH_EVERY_S, self._publish, stop)))
         tasks.append(asyncio.create_task(repeat(CERTIFICATES_EVERY_S, self._look_at_certificates, stop)))
         if self._web is not None:

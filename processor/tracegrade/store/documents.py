@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Select, Table, insert, select, update
 
@@ -39,7 +39,7 @@ def put(connection: Connection, table: Table, values: Mapping[str, Any]) -> bool
     return False
 
 
-def tenants_of(connection: Connection, name: Literal["suites", "experiments"]) -> list[str]:
+def tenants_of(connection: Connection, name: str) -> list[str]:
     """The tenants that have records in the table of this name, in order."""
     tenant = metadata.tables[name].c.tenant
     return list(connection.execute(select(tenant).distinct().order_by(tenant)).scalars())

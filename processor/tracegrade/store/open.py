@@ -14,6 +14,7 @@ from tracegrade.display import without_secrets
 from tracegrade.store.database import Database, Lock
 from tracegrade.store.errors import StoreError, StoreUnavailable, cause_of
 from tracegrade.store.registry import DATABASES, database
+from tracegrade.store.schema import metadata, tables_of_parts
 from tracegrade.store.schema.create import create_tables
 from tracegrade.store.version import VERSION, unfit
 
@@ -69,12 +70,26 @@ def _make_ready(engine: Engine, read_only: bool, update: bool, updating: Callabl
         raise StoreError(f"{_shown(engine)}: {problem}")
     if found is None:
         _create(engine)
-    elif found != VERSION:
+    elif found == VERSION:
+        if not read_only:
+            _add_tables_of_parts(engine)
+    else:
         logger.info("%s: bringing tables of version %s up to date (%s)", _shown(engine), found, VERSION)
         if updating is not None:
             updating()
         _migrate(engine)
         logger.info("%s: up to date", _shown(engine))
+
+
+def _add_tables_of_parts(engine: Engine) -> None:
+    """Make the tables of parts that were not there yet when the store was made, or opened last."""
+    with reading(engine) as connection:
+        there = inspect(connection).get_table_names()
+    lacking = [table for table in tables_of_parts() if table.name not in there]
+    if lacking:
+        with engine.begin() as connection:
+            one_at_a_time(connection)
+            metadata.create_all(connection, lacking)
 
 
 def check_reachable(url: str, within_s: int) -> None:

@@ -22,6 +22,8 @@ Kind: TypeAlias = Literal["param_tune", "prompt_tune", "judge", "eval"]
 
 TUNES: tuple[Kind, ...] = ("param_tune", "prompt_tune")
 PROMOTED: Kind = "eval"
+LOST_AFTER_S = 30.0
+"""A process that writes a run, or does a job, and was not heard of for this long has ended, or hangs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

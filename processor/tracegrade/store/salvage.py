@@ -24,10 +24,6 @@ _KEPT = (
     schema.experiment_entries,
     schema.runs,
     schema.backfills,
-    schema.suites,
-    schema.suite_cases,
-    schema.jobs,
-    schema.job_events,
     schema.alerts,
     schema.incidents,
     schema.silences,
@@ -69,7 +65,7 @@ def salvage(damaged: Path, engine: Engine, advance: Callable[[int], object]) -> 
     source = create_engine(f"sqlite:///{damaged}")
     try:
         states = {}
-        for table in _KEPT:
+        for table in (*_KEPT, *schema.tables_of_parts()):
             rows = _rows(source, table, found)
             if table is schema.runs:  # they take results only while they are not complete
                 states = {(row["tenant"], row["name"]): row["state"] for row in rows}

@@ -2,12 +2,16 @@
 
 import re
 from ipaddress import ip_address
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, field_serializer
 
 from tracegrade.document.file_model import FileModel
 from tracegrade.document.paths import FilePath
+
+if TYPE_CHECKING:
+    from tracegrade.config import Config
 
 _ENTRY = re.compile(
     r"(?:(?P<name>[^\[\]/@:\s]+?)\.?|\[(?P<six>[0-9a-f:.]+)\])(?::(?P<port>[0-9]{1,5}))?|(?P<bare>[0-9a-f:.]*:[0-9a-f:.]*)"
@@ -59,3 +63,14 @@ class SuitesSettings(FileModel):
         description="MCP servers that may be asked for tools though their address is private or loopback: HOST or "
         "HOST:PORT. Link-local addresses and own listeners are never asked",
     )
+
+    @field_serializer("models", when_used="json")
+    def _absolute(self, path: str) -> str:
+        """The default is relative to the working directory; what is printed means the same anywhere."""
+        return str(Path(path).absolute())
+
+
+def suites_settings(config: "Config") -> SuitesSettings:
+    """The section ``suites`` of all settings."""
+    found: SuitesSettings = config.section("suites")
+    return found

@@ -1,15 +1,16 @@
 """The app: pages, static files and the API on one address."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
@@ -18,14 +19,12 @@ from tracegrade.access.tokens import MadeTokens
 from tracegrade.codec.kept_spans import ValuesGone
 from tracegrade.model.errors import NotFound, NotPossible, WrongValue
 from tracegrade.store.errors import STORE_ERRORS, StoreError
-from tracegrade.suites.keeping import NoSuchSuite
-from tracegrade.suites.web import websocket
-from tracegrade.suites.web.job_events import JobEvents
 from tracegrade.web import live
 from tracegrade.web.access import Access
 from tracegrade.web.access_log import LogsAccess
-from tracegrade.web.api.app import Api, tool_eval_api
-from tracegrade.web.pages.registry import ACTIONS, PAGES
+from tracegrade.web.api.app import Api
+from tracegrade.web.pages.registry import actions, pages
+from tracegrade.web.part import web_parts
 from tracegrade.web.problem import Refusal, no_such_address, said_of_store
 from tracegrade.web.render import page
 from tracegrade.web.rights import Needs
@@ -38,7 +37,6 @@ _STATIC = Path(__file__).with_name("static")
 
 # Errors whose text the page shows: the status, the title, and the sentence that the text stands in.
 _SAID: dict[type[Exception], tuple[int, str, str]] = {
-    NoSuchSuite: (404, "Not found", "There is {}."),
     WrongValue: (400, "Bad request", "Nothing was changed: {}."),
     NotPossible: (409, "Not possible", "Nothing was changed: {}."),
     ValuesGone: (410, "No longer there", "Of this trace, {}."),
@@ -53,25 +51,26 @@ _SAID: dict[type[Exception], tuple[int, str, str]] = {
 def build_app(sources: Sources) -> ASGIApp:
     """The ASGI application over `sources`."""
     api = Api()
-    api.state.sources = sources
-    tool_eval = tool_eval_api()
-    tool_eval.state.sources = sources
-    api.state.job_events = job_events = JobEvents(sources)
     api.state.streams = streams = Streams()
+    apis = [api, *(make() for part in web_parts() for make in part.apis)]
     app = Starlette(
-        routes=routes(api, tool_eval),
+        routes=routes(apis),
         exception_handlers={
             HTTPException: _refused,
             Refusal: _not_allowed,
             NotFound: _not_found,
-            **{error: _said_as(*how) for error, how in _SAID.items()},
+            **{error: said_as(*how) for error, how in _SAID.items()},
+            **{error: answer for part in web_parts() for error, answer in part.errors.items()},
             **dict.fromkeys(STORE_ERRORS, _store_failed),
             Exception: _broken,
         },
     )
-    app.state.sources = sources
-    app.state.job_events = job_events
     app.state.streams = streams
+    states = {name: make(sources) for part in web_parts() for name, make in part.states.items()}
+    for each in (app, *apis):
+        each.state.sources = sources
+        for name, state in states.items():
+            setattr(each.state, name, state)
     app.state.newest = live.NewestOfEach()
     # Around everything: as middleware, they would not be added to the answer after a crash.
     config = sources.config
@@ -79,16 +78,15 @@ def build_app(sources: Sources) -> ASGIApp:
     return SecurityHeaders(access if sources.note is None else LogsAccess(access, sources.note))
 
 
-def routes(api: Api, tool_eval: Api) -> list[BaseRoute]:
-    """All addresses; each page says which right it needs, and so does each operation of both APIs."""
+def routes(apis: Sequence[FastAPI]) -> list[BaseRoute]:
+    """All addresses; each page says which right it needs, and so does each operation of the APIs."""
     return [
-        *(_route(path, show, "read") for path, show in PAGES.items()),
-        *(_route(path, act, right, "POST") for path, (act, right) in ACTIONS.items()),
+        *(_route(path, show, "read") for path, show in pages().items()),
+        *(_route(path, act, right, "POST") for path, (act, right) in actions().items()),
         _route("/live", live.stream, "read"),
-        WebSocketRoute("/ws", websocket.stream),
+        *(route for part in web_parts() for route in part.routes),
         Mount("/static", StaticFiles(directory=_STATIC), name="static"),
-        Mount("/api/v1", api, name="api"),
-        Mount("/api", tool_eval, name="tool-eval"),
+        *(Mount(api.state.prefix, api) for api in apis),
     ]
 
 
@@ -96,7 +94,7 @@ def _route(path: str, endpoint: Callable[[Request], Any], right: Right, method: 
     return Route(path, endpoint, methods=[method], middleware=[Middleware(Needs, right=right)])
 
 
-def _said_as(status: int, title: str, sentence: str) -> Callable[[Request, Exception], Response]:
+def said_as(status: int, title: str, sentence: str) -> Callable[[Request, Exception], Response]:
     """A handler of errors that shows their text in a sentence."""
 
     def show(request: Request, error: Exception) -> Response:

@@ -15,41 +15,43 @@ from starlette.responses import HTMLResponse
 from tracegrade.display import count, elapsed_text, json_text, judged_score_text, time_text, took_text
 from tracegrade.document.duration import duration_text
 from tracegrade.evaluate.compare.differences import origin
+from tracegrade.part import parts, placed
 from tracegrade.web import addresses
+from tracegrade.web.part import web_parts
 from tracegrade.web.rights import caller_in
 from tracegrade.web.view import RANGES, View, iso_text
 
 _TEMPLATES = Path(__file__).with_name("templates")
 
-# The items of the navigation: address and name.
-SECTIONS = (
+_OWN_SECTIONS = (
     ("/", "Overview"),
     ("/traces", "Traces"),
     ("/sessions", "Sessions"),
     ("/rules", "Rules"),
-    ("/suites", "Suites"),
-    ("/evals", "Evals"),
     ("/experiments", "Experiments"),
     ("/compare", "Compare"),
     ("/alerts", "Alerts"),
     ("/ingest", "Ingest"),
 )
 
+SECTIONS = tuple(
+    placed(
+        dict(_OWN_SECTIONS), [(added.address, added.after, added.name) for part in parts() for added in part.sections]
+    ).items()
+)
+"""The items of the navigation: address and name."""
+
 # Pages that belong to a section with another address.
 _WITHIN = {"/incidents": "/alerts", "/runs": "/experiments"}
 
 _ADDRESSES = (
     addresses.address,
-    addresses.case_address,
     addresses.compare_address,
     addresses.compare_traces_address,
-    addresses.eval_address,
     addresses.experiment_address,
-    addresses.run_eval_address,
     addresses.run_address,
     addresses.session_address,
     addresses.span_address,
-    addresses.suite_address,
     addresses.trace_address,
 )
 
@@ -86,15 +88,16 @@ def page(
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
+        loader=FileSystemLoader([_TEMPLATES, *filter(None, (part.templates for part in web_parts()))]),
         autoescape=True,
         undefined=StrictUndefined,
         auto_reload=False,  # files that an upgrade or a checkout is writing are not those of this process
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    of_parts = [function for part in web_parts() for function in part.addresses]
     environment.globals |= {"signs": _SIGNS, "range_names": list(RANGES)}
-    environment.globals |= {function.__name__: function for function in _ADDRESSES}
+    environment.globals |= {function.__name__: function for function in (*_ADDRESSES, *of_parts)}
     environment.filters |= {
         "time": _time,
         "elapsed": _elapsed,

@@ -24,6 +24,7 @@ from tracegrade.store.version import VERSION
 from tracegrade.suites.jobs.submit import cancel, resume
 from tracegrade.suites.jobs.suite_job import SuiteJob
 from tracegrade.suites.jobs.worker import Worker
+from tracegrade.suites.store import tables
 from tracegrade.suites.store.jobs import claim, interrupt_running
 from tracegrade.suites.store.suites import delete_suite
 from waiting import WITHIN_S, eventually
@@ -125,7 +126,7 @@ def test_events_and_rows_hold_nothing_that_a_model_said_and_no_trace_ids(place: 
     with here.working():
         here.until(job.id, "done")
     with reading(here.engine) as connection:
-        rows = [repr(row) for table in (schema.jobs, schema.job_events) for row in connection.execute(select(table))]
+        rows = [repr(row) for table in (tables.jobs, tables.job_events) for row in connection.execute(select(table))]
     assert len(rows) > 10
     for found in (secret, *(trace_id.hex() for trace_id in here.trace_ids())):
         assert not any(found in row for row in rows)

@@ -5,9 +5,9 @@ from typing import Any
 
 from sqlalchemy import Engine, func, select
 
-from tracegrade.store import schema
 from tracegrade.store.documents import new_id
 from tracegrade.store.open import one_at_a_time
+from tracegrade.suites.store import tables
 from tracegrade.suites.store.jobs import (
     Job,
     add_events,
@@ -117,7 +117,7 @@ def test_a_deleted_job_leaves_nothing(engine: Engine) -> None:
     assert not do(engine, delete_job, "other", JOB.id)
     assert do(engine, delete_job, "default", JOB.id)
     with engine.connect() as connection:
-        for table in (schema.jobs, schema.job_events):
+        for table in (tables.jobs, tables.job_events):
             assert connection.execute(select(func.count()).select_from(table)).scalar_one() == 0
 
 

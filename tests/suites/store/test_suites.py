@@ -7,7 +7,6 @@ import pytest
 from sqlalchemy import Engine, func, select
 
 from tracegrade.model.errors import NotFound
-from tracegrade.store import schema
 from tracegrade.store.documents import new_id, tenants_of
 from tracegrade.store.open import reading
 from tracegrade.store.runs import Experiment, save_experiment, stored_experiment
@@ -21,6 +20,7 @@ from tracegrade.suites.store.suites import (
     suite_named,
     suites_called,
 )
+from tracegrade.suites.store.tables import suite_cases
 
 WEATHER = StoredSuite(
     tenant="default",
@@ -109,7 +109,7 @@ def test_deleting_takes_the_cases_along_and_nothing_of_others(engine: Engine) ->
     assert read(engine, "other", WEATHER.id) == other
     assert read(engine, "default", "bb") is not None
     with reading(engine) as connection:
-        assert connection.execute(select(func.count()).select_from(schema.suite_cases)).scalar_one() == 4
+        assert connection.execute(select(func.count()).select_from(suite_cases)).scalar_one() == 4
         kept = stored_experiment(connection, "default", "e")
         assert kept is not None
         assert kept == Experiment("default", "e", 1, None, 0, None, "what for", id=kept.id)

@@ -24,7 +24,8 @@ from build.websockets import opened
 from suites.web.test_suites_api import WEATHER_SUITE
 from tracegrade.access.caller import Caller
 from tracegrade.cli import main
-from tracegrade.store.schema import job_events, jobs, runs, traces
+from tracegrade.store.schema import runs, traces
+from tracegrade.suites.store.tables import job_events, jobs
 from tracegrade.web import rights
 from tracegrade.web.problem import PREFIX
 

@@ -3,27 +3,41 @@
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine
 
 from tracegrade.document.problem import did_you_mean
 from tracegrade.history.runs.experiments import ScoredRun, Timeline, known_experiment, known_run, timeline
 from tracegrade.model.errors import NotPossible
+from tracegrade.part import offered
 from tracegrade.store.open import changing_store, open_store
 from tracegrade.store.runs import (
+    LOST_AFTER_S,
     Run,
+    delete_experiment,
     delete_run,
     pin_baseline,
     save_labels,
     seen_writing,
+    stored_entries,
     stored_experiments,
     stored_runs,
 )
-from tracegrade.suites.store.jobs import LOST_AFTER_S, UNFINISHED, Job, stored_jobs
 
 MOST_LABELS = 100
 LONGEST_KEY = 200
 LONGEST_VALUE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """How many runs were deleted, with how many traces and sessions, and how many runs and evals were kept."""
+
+    runs: int = 0
+    traces: int = 0
+    runs_kept: int = 0
+    evals_kept: int = 0
 
 
 def labels_of(written: Iterable[str]) -> dict[str, str]:
@@ -95,16 +109,45 @@ def delete_stored_run(store_url: str, tenant: str, run: str, *, force: bool = Fa
         return delete_run(engine, tenant, run)
 
 
+def delete_with_runs(store_url: str, tenant: str, name: str, *, force: bool = False) -> Deletion:
+    """Delete an experiment with its entries, its runs and their traces; where it is interrupted, again does the rest.
+
+    Raises:
+        NotFound: there is no such experiment.
+        NotPossible: a run of it is being written; or, without `force`, another experiment has one pinned.
+    """
+    with _opened(store_url) as engine:
+        with engine.connect() as connection:
+            known_experiment(connection, tenant, name)
+            runs = stored_runs(connection, tenant, name)
+            check_deletable(connection, tenant, name, runs, () if force else runs, force)
+        return Deletion(runs=len(runs), traces=delete_experiment(engine, tenant, name))
+
+
+def check_deletable(
+    connection: Connection, tenant: str, name: str, runs: Sequence[Run], deleted: Sequence[Run], force: bool
+) -> None:
+    """Check that nothing writes an experiment and that, without `force`, no other has what is `deleted` of it pinned.
+
+    Raises:
+        NotPossible: something does, or one has.
+    """
+    check_unwritten(connection, tenant, f"experiment {name}", runs, name)
+    if not force:
+        entries = [entry.id for entry in stored_entries(connection, tenant, name)]
+        check_unpinned(connection, tenant, [run.name for run in deleted], entries, but=name)
+
+
 def check_unwritten(
     connection: Connection, tenant: str, what: str, runs: Sequence[Run], experiment: str | None = None
 ) -> None:
     """Check that runs can be deleted, and with them the `experiment` that holds them all, if it is given.
 
     Raises:
-        NotPossible: a job that has not ended writes `what`, or a process that was heard of lately does.
+        NotPossible: a process that was heard of lately writes `what`, or a part says so of a job of its own.
     """
-    if (job := _job_of(connection, tenant, {run.name for run in runs}, experiment)) is not None:
-        raise _is_written(what, job)
+    for check in offered("check_unwritten"):
+        check(connection, tenant, what, {run.name for run in runs}, experiment)
     now_ns = time.time_ns()
     for run in runs:
         seen_ns = seen_writing(connection, tenant, run.name) if run.state == "incomplete" and run.job is None else None
@@ -132,24 +175,6 @@ def check_unpinned(
                 f"the experiment {other.name} has {pinned} pinned as its baseline: pin another there first, or delete "
                 "it all the same: ?force=true, or --force"
             )
-
-
-def job_writing(connection: Connection, tenant: str, experiment: str) -> Job | None:
-    """A job that has not ended and writes runs of this experiment, or will; None when there is none."""
-    runs = {run.name for run in stored_runs(connection, tenant, experiment)}
-    return _job_of(connection, tenant, runs, experiment)
-
-
-def _job_of(connection: Connection, tenant: str, runs: Collection[str], experiment: str | None = None) -> Job | None:
-    for job in stored_jobs(connection, tenant, UNFINISHED):
-        if not set(runs).isdisjoint(job.runs) or (experiment and job.request.get("experiment") == experiment):
-            return job
-    return None
-
-
-def _is_written(what: str, job: Job) -> NotPossible:
-    cancel = f"wait for its end, or cancel it: tracegrade jobs cancel {job.id}"
-    return NotPossible(f"{what} cannot be deleted now: job {job.id}, which is {job.state}, writes it; {cancel}")
 
 
 def _check_pinnable(found: Timeline, run: str) -> None:

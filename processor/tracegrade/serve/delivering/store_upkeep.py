@@ -9,6 +9,7 @@ from functools import partial
 from sqlalchemy import Engine
 
 from tracegrade.deliver.consumer import wait
+from tracegrade.part import offered
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.store.delete import cut_log, delete_old_values, delete_older, delete_older_of
@@ -17,7 +18,6 @@ from tracegrade.store.open import one_at_a_time
 from tracegrade.store.registry import database
 from tracegrade.store.rule_texts import save_rule_texts
 from tracegrade.store.several_processes import Leader
-from tracegrade.suites.store.jobs import delete_old_events
 from tracegrade.telemetry.conditions import Conditions
 
 KEEP_RULE_TEXTS_EVERY_S = 1.0
@@ -58,7 +58,7 @@ class StoreUpkeep:
     async def delete_old_traces(self, retention_s: float, of_tenants: Mapping[str, float]) -> None:
         """Delete old traces, a thousand at a time, so that the writer never waits long; the disk gets the space back.
 
-        And what happened in jobs that ended long ago. `of_tenants` are tenants whose traces stay for less time, in s:
+        And what parts keep for a time. `of_tenants` are tenants whose traces stay for less time, in s:
         once a day all of theirs are looked at, otherwise those that became old since.
         """
         retention_ns = round(retention_s * 1e9)
@@ -75,7 +75,7 @@ class StoreUpkeep:
                 before_ns, since_ns = time.time_ns() - round(kept_s * 1e9), deleted_to.get(tenant)
                 await self._while_any(partial(delete_older_of, self._store, tenant, since_ns, before_ns))
                 deleted_to[tenant] = before_ns - _OVERLAP_NS
-            await asyncio.to_thread(_delete_old_events, self._store)
+            await asyncio.to_thread(_delete_old_of_parts, self._store)
             await self._while_any(partial(database(self._store).give_back, self._store))
 
         await self._repeat(RETENTION_EVERY_S, "retention", delete, only_leader=True)
@@ -135,10 +135,11 @@ def _cut_log(store: Engine) -> None:
         logger.info("deleted values are in the store's log for a while: %s", error)
 
 
-def _delete_old_events(store: Engine) -> None:
+def _delete_old_of_parts(store: Engine) -> None:
     with store.begin() as connection:
         one_at_a_time(connection)
-        delete_old_events(connection, time.time_ns())
+        for delete_old in offered("delete_old"):
+            delete_old(connection, time.time_ns())
 
 
 def _save_rule_texts(store: Engine, rule_set: RuleSet) -> None:

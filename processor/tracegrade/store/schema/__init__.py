@@ -15,6 +15,12 @@ Times are ns since 1970 UTC; ids are bytes as on the wire; outcomes, kinds and s
 of ``values.py``.
 """
 
+from importlib import import_module
+
+from sqlalchemy import Table
+
+from tracegrade.part import parts
+
 # First: the reference shows tables in this order.
 from tracegrade.store.schema.result_tables import arrivals, blocks, counts, rule_sets, rule_texts, series, traces
 
@@ -44,7 +50,6 @@ from tracegrade.store.schema.values import (
     DecisionRow,
     EvaluationRow,
 )
-from tracegrade.suites.store.tables import job_events, jobs, suite_cases, suites
 
 __all__ = [
     "ALERT_STATES",
@@ -74,8 +79,6 @@ __all__ = [
     "experiment_entries",
     "experiments",
     "incidents",
-    "job_events",
-    "jobs",
     "judges",
     "metadata",
     "postgresql_metadata",
@@ -86,9 +89,20 @@ __all__ = [
     "session_turns",
     "shared_deletions",
     "silences",
-    "suite_cases",
-    "suites",
+    "tables_of_parts",
     "trace_keys",
     "traces",
     "waiting_alerts",
 ]
+
+
+_OWN = frozenset(metadata.tables)
+
+for _part in parts():
+    if _part.tables is not None:
+        import_module(_part.tables)
+
+
+def tables_of_parts() -> list[Table]:
+    """The tables that parts declare."""
+    return [table for name, table in metadata.tables.items() if name not in _OWN]

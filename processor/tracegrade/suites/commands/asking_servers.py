@@ -38,9 +38,10 @@ class Asking:
         """The tools of `server`; raises as `list_tools`, and `FileError` for wrong settings."""
         from tracegrade.suites.mcp.address import Allowed
         from tracegrade.suites.mcp.tools import list_tools
+        from tracegrade.suites.settings import suites_settings
 
         config = self.config()
-        allowed = Allowed([*config.suites.mcp_hosts, *self.allowed_hosts], config.listeners)
+        allowed = Allowed([*suites_settings(config).mcp_hosts, *self.allowed_hosts], config.listeners)
         return list_tools(server, allowed, self.headers)
 
 

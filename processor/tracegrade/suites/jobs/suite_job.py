@@ -29,6 +29,7 @@ from tracegrade.suites.runs.evals import eval_timeline
 from tracegrade.suites.runs.experiment import experiment_for
 from tracegrade.suites.runs.results import CHAIN_NUMBERS, CaseResult, stored_results, summary_of
 from tracegrade.suites.runs.run import Asking, TargetRun, run_suite
+from tracegrade.suites.settings import suites_settings
 from tracegrade.suites.store.jobs import Job, State, add_events, note
 from tracegrade.suites.store.suites import StoredSuite, stored_suite
 from tracegrade.suites.stored import runnable_suite
@@ -167,7 +168,7 @@ class SuiteJob:
             known = {target.key: target for target in known_models(self._config)}
             for key in self._request.models:
                 if key not in known:
-                    raise TraceGradeError(f"the model {key} is no longer in {self._config.suites.models}")
+                    raise TraceGradeError(f"the model {key} is no longer in {suites_settings(self._config).models}")
             return [*to_ask([known[key] for key in self._request.models])]
         except UnsetError as error:
             where = "in the environment of 'tracegrade serve', which runs jobs"

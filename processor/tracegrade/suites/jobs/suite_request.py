@@ -12,6 +12,7 @@ from tracegrade.document.validate import problems
 from tracegrade.model.errors import NotPossible
 from tracegrade.suites.models.asking import ToolChoice
 from tracegrade.suites.models.settings import SEPARATOR, Target, load_models
+from tracegrade.suites.settings import suites_settings
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -71,7 +72,7 @@ def known_models(config: "Config") -> list[Target]:
         NotPossible: there is no such file.
         FileError: it has mistakes.
     """
-    path = config.suites.models
+    path = suites_settings(config).models
     if not Path(path).exists():
         raise NotPossible(f"there is no file {path}, where the setting suites.models says that models are")
     return load_models(Path(path), config.traces.prices)

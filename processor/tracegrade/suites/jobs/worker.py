@@ -23,6 +23,7 @@ from tracegrade.store.open import one_at_a_time, open_store, reading
 from tracegrade.store.registry import database
 from tracegrade.suites.jobs.limits import next_job
 from tracegrade.suites.jobs.suite_job import JobLost, SuiteJob
+from tracegrade.suites.settings import suites_settings
 from tracegrade.suites.store.jobs import UNFINISHED, Job, claim, interrupt_running, note, stored_jobs
 
 LOOK_EVERY_S = 0.25
@@ -103,7 +104,7 @@ class Worker:
                 with reading(self._engine) as connection:
                     unfinished = stored_jobs(connection, None, UNFINISHED)
                 self._stop_lost(unfinished)
-                if next_job(unfinished, self._config.suites.jobs) is not None:
+                if next_job(unfinished, suites_settings(self._config).jobs) is not None:
                     self._claim_next()
                 now_s = time.monotonic()
                 if now_s - beat_s >= BEAT_EVERY_S:
@@ -143,7 +144,7 @@ class Worker:
         now_ns = time.time_ns()
         with self._engine.begin() as connection:
             one_at_a_time(connection)
-            job = next_job(stored_jobs(connection, None, UNFINISHED), self._config.suites.jobs)
+            job = next_job(stored_jobs(connection, None, UNFINISHED), suites_settings(self._config).jobs)
             # A job that was cancelled and queued again waits until its thread has ended.
             if job is None or (job.tenant, job.id) in self.running or not claim(connection, job, name, now_ns):
                 return

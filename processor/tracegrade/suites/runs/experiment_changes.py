@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from tracegrade.history.runs.experiments import known_experiment
 from tracegrade.history.runs.recorded_run import check_experiment
-from tracegrade.history.runs.run_changes import check_measurable, job_writing
+from tracegrade.history.runs.run_changes import check_measurable
 from tracegrade.model.errors import NotFound, NotPossible, WrongValue
 from tracegrade.store.open import changing_store
 from tracegrade.store.runs import (
@@ -21,6 +21,7 @@ from tracegrade.store.runs import (
 )
 from tracegrade.suites.keeping import known_suite
 from tracegrade.suites.runs.evals import known_eval, suite_about
+from tracegrade.suites.runs.writing import job_writing
 from tracegrade.suites.store.jobs import move_jobs, stored_job
 
 LONGEST_DESCRIPTION = 10_000

@@ -1,22 +1,16 @@
-"""The deletion of an experiment: with its runs, or without; they go into the own experiments of their suites then."""
+"""The deletion of an experiment without its runs, which go into the own experiments of their suites."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-
-from sqlalchemy import Connection
+from dataclasses import replace
 
 from tracegrade.history.runs.experiments import known_experiment
-from tracegrade.history.runs.run_changes import check_unpinned, check_unwritten
+from tracegrade.history.runs.run_changes import Deletion, check_deletable
 from tracegrade.model.errors import NotPossible
-from tracegrade.store.open import changing_store, open_store
+from tracegrade.store.open import changing_store
 from tracegrade.store.runs import (
-    Run,
-    delete_experiment,
     forget_experiment,
     move_runs,
     save_experiment,
-    stored_entries,
     stored_runs,
 )
 from tracegrade.suites.runs.experiment import experiment_for
@@ -24,35 +18,7 @@ from tracegrade.suites.store.jobs import move_jobs
 from tracegrade.suites.store.suites import StoredSuite, stored_suite
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
-    """How many runs were deleted, with how many traces and sessions, and how many runs and evals were kept."""
-
-    runs: int = 0
-    traces: int = 0
-    runs_kept: int = 0
-    evals_kept: int = 0
-
-
-def delete_with_runs(store_url: str, tenant: str, name: str, *, force: bool = False) -> Deletion:
-    """Delete an experiment with its entries, its runs and their traces; where it is interrupted, again does the rest.
-
-    Raises:
-        NotFound: there is no such experiment.
-        NotPossible: a run of it is being written; or, without `force`, another experiment has one pinned.
-    """
-    engine = open_store(store_url)
-    try:
-        with engine.connect() as connection:
-            known_experiment(connection, tenant, name)
-            runs = stored_runs(connection, tenant, name)
-            _check(connection, tenant, name, runs, () if force else runs, force)
-        return Deletion(runs=len(runs), traces=delete_experiment(engine, tenant, name))
-    finally:
-        engine.dispose()
-
-
-def delete_without_runs(store_url: str, tenant: str, name: str, *, force: bool = False) -> Deletion:
+def delete_experiment_alone(store_url: str, tenant: str, name: str, *, force: bool = False) -> Deletion:
     """Delete an experiment with its entries; its runs of stored suites go into the own experiments of these suites.
 
     They keep their names, and evals their ids.
@@ -66,7 +32,7 @@ def delete_without_runs(store_url: str, tenant: str, name: str, *, force: bool =
     with changing_store(store_url) as connection:
         deleted = known_experiment(connection, tenant, name)
         runs = stored_runs(connection, tenant, name)
-        _check(connection, tenant, name, runs, (), force)
+        check_deletable(connection, tenant, name, runs, (), force)
         suites: dict[str, StoredSuite] = {}
         for id_ in {run.suite for run in runs if run.suite is not None}:
             if (suite := stored_suite(connection, tenant, id_)) is not None:
@@ -84,13 +50,3 @@ def delete_without_runs(store_url: str, tenant: str, name: str, *, force: bool =
             move_runs(connection, tenant, [run.name for run in runs if run.suite == id_], own.name)
             move_jobs(connection, tenant, name, own.name, suite=id_)
     return Deletion(runs_kept=len(runs), evals_kept=len({run.job or run.name for run in runs}))
-
-
-def _check(
-    connection: Connection, tenant: str, name: str, runs: Sequence[Run], deleted: Sequence[Run], force: bool
-) -> None:
-    """Check that nothing writes an experiment, and that no other has what is deleted of it pinned."""
-    check_unwritten(connection, tenant, f"experiment {name}", runs, name)
-    if not force:
-        entries = [entry.id for entry in stored_entries(connection, tenant, name)]
-        check_unpinned(connection, tenant, [run.name for run in deleted], entries, but=name)

@@ -24,9 +24,10 @@ from sqlalchemy import (
 from tracegrade.store.registry import database
 from tracegrade.store.runs import PROMOTED
 from tracegrade.store.runs import State as RunState
-from tracegrade.store.schema import experiment_entries, experiments, jobs, runs
+from tracegrade.store.schema import experiment_entries, experiments, runs
 from tracegrade.suites.store.jobs import SUITE_RUN
 from tracegrade.suites.store.jobs import State as JobState
+from tracegrade.suites.store.tables import jobs
 
 _Holds: TypeAlias = Callable[[ColumnElement[Any], str, str], ColumnElement[bool]]
 Origin: TypeAlias = Literal["job", "run", "entry"]

@@ -18,7 +18,8 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from tracegrade.model.json_value import JsonValue
 from tracegrade.store.documents import record, records
 from tracegrade.store.named import id_named
-from tracegrade.store.schema import job_events, jobs
+from tracegrade.store.runs import LOST_AFTER_S
+from tracegrade.suites.store.tables import job_events, jobs
 
 State: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled", "interrupted"]
 STATES: tuple[State, ...] = get_args(State)
@@ -27,8 +28,6 @@ WAITING: tuple[State, ...] = ("interrupted", "queued")
 UNFINISHED: tuple[State, ...] = ("running", *WAITING)
 """Those that can be cancelled."""
 SUITE_RUN = "suite_run"
-LOST_AFTER_S = 30.0
-"""A worker that was not heard of for this long has ended, or hangs."""
 
 _EVENTS_KEPT_NS = 7 * 24 * 3600 * 10**9
 _TOGETHER = 500

@@ -13,7 +13,8 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from tracegrade.model.json_value import JsonValue
 from tracegrade.store.documents import put, records
 from tracegrade.store.named import id_named
-from tracegrade.store.schema import experiments, suite_cases, suites
+from tracegrade.store.schema import experiments
+from tracegrade.suites.store.tables import suite_cases, suites
 
 _TOGETHER = 500  # rows of one statement
 

@@ -22,6 +22,7 @@ from tracegrade.suites.runs.cases import (
     is_suite_run,
     suite_run_of,
 )
+from tracegrade.suites.settings import suites_settings
 from tracegrade.suites.store.jobs import Job, stored_jobs
 from tracegrade.suites.store.suites import suite_heads
 from tracegrade.web.masked import seen_by
@@ -48,7 +49,7 @@ class KnownModels:
 
 def known_models(config: Config) -> KnownModels:
     """The models that can be asked now; the file is read each time, so that a change counts at once."""
-    path = config.suites.models
+    path = suites_settings(config).models
     try:
         return KnownModels(path, load_models(Path(path), config.traces.prices))
     except TraceGradeError as error:

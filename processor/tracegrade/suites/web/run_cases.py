@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pydantic import ValidationError
 from sqlalchemy import Connection
@@ -10,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tracegrade.evaluate.evidence import Evidence
-from tracegrade.history.runs.experiments import known_run
+from tracegrade.history.runs.experiments import Standing, known_run
 from tracegrade.rule.case import DEFAULT_EVALUATOR
 from tracegrade.rule.evaluation_spec import read_item
 from tracegrade.store.read import stored_traces
@@ -22,8 +23,9 @@ from tracegrade.suites.runs.results import CHAIN_NUMBERS, CaseResult
 from tracegrade.suites.web.evals import price_of
 from tracegrade.web.alignment import Alignment, aligned
 from tracegrade.web.masked import seen_by
+from tracegrade.web.pages import runs
 from tracegrade.web.render import page
-from tracegrade.web.rights import token_of
+from tracegrade.web.rights import tenant_of, token_of
 from tracegrade.web.sources import sources_of
 
 _MOST_CASES = 200
@@ -57,6 +59,18 @@ class Repetition:
     result: CaseResult
     alignment: Alignment | None
     requests: Sequence[ModelRequest]
+
+
+def show_run(request: Request) -> Response:
+    """The page of a run, with its cases if it is of a suite; with ``case`` in the address, one of these cases."""
+    if case := request.query_params.get("case"):
+        return show_case(request, tenant_of(request), request.path_params["run"], case)
+
+    def more(connection: Connection, standing: Standing) -> tuple[str, dict[str, Any]]:
+        cases = shown_cases(connection, request, standing.scored.run, standing.scored.traces)
+        return ("run.html", {}) if cases is None else ("run_of_suite.html", {"suite": cases})
+
+    return runs.show(request, more)
 
 
 def shown_cases(connection: Connection, request: Request, run: Run, traces: int) -> ShownCases | None:

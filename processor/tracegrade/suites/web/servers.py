@@ -12,6 +12,7 @@ from tracegrade.suites.mcp.address import Allowed, checked_address
 from tracegrade.suites.mcp.client import list_tools_at
 from tracegrade.suites.mcp.headers import HEADER_NAME, OWN_HEADERS, is_sendable
 from tracegrade.suites.mcp.tools import ToolSuite, suite_of
+from tracegrade.suites.settings import suites_settings
 from tracegrade.web.own_process import Busy
 from tracegrade.web.sources import Sources
 
@@ -44,7 +45,7 @@ def listed_suite(sources: Sources, url: Any, name: Any = None, headers: Any = No
     if not _ONE.acquire(blocking=False):
         raise Busy("another server is being asked for its tools, which takes at most a minute")
     try:
-        allowed = Allowed(sources.config.suites.mcp_hosts, sources.config.listeners, has_option=False)
+        allowed = Allowed(suites_settings(sources.config).mcp_hosts, sources.config.listeners, has_option=False)
         return suite_of(list_tools_at(checked_address(address, allowed), sent), address, wanted)
     except SuiteError as error:
         raise NotListed(str(error)) from None

@@ -18,16 +18,13 @@ from tracegrade.document.problem import FileError
 from tracegrade.model.errors import NotFound, NotPossible, WrongValue
 from tracegrade.model.short_hash import short_hash
 from tracegrade.store.errors import STORE_ERRORS, StoreError
-from tracegrade.suites.imported import SuiteError
-from tracegrade.suites.jobs.suite_request import WrongRequest
-from tracegrade.suites.keeping import NoSuchSuite
-from tracegrade.suites.web.servers import NotListed
 from tracegrade.web.api.body import WITHIN_S, given_again, whole_body
 from tracegrade.web.api.documents import ExactJson
-from tracegrade.web.api.openapi import COMMON_PROBLEMS, DESCRIPTION, TOOL_EVAL_DESCRIPTION, completed, own_version
+from tracegrade.web.api.openapi import COMMON_PROBLEMS, DESCRIPTION, completed, own_version
 from tracegrade.web.api.parameters import refuse_repeated
-from tracegrade.web.api.registry import ROUTERS, TOOL_EVAL_ROUTERS
+from tracegrade.web.api.registry import routers as all_routers
 from tracegrade.web.own_process import RETRY_S, Busy
+from tracegrade.web.part import web_parts
 from tracegrade.web.problem import Refusal, no_such_address, problem, said_of_store
 from tracegrade.web.rights import Needs
 
@@ -35,11 +32,8 @@ from tracegrade.web.rights import Needs
 _SAID: dict[type[Exception], tuple[int, str, str] | tuple[int, str, str, int]] = {
     NotFound: (404, "not-found", "Not found"),
     WrongValue: (400, "invalid-parameter", "Wrong parameter"),
-    WrongRequest: (400, "invalid-parameter", "Wrong parameter"),
-    SuiteError: (400, "invalid-parameter", "Wrong suite"),
     NotPossible: (409, "not-possible", "Not possible"),
     FileError: (409, "not-possible", "Not possible"),
-    NotListed: (409, "not-possible", "Cannot be imported"),
     Busy: (503, "busy", "Busy", RETRY_S),
     StoreError: (503, "no-store", "No results yet", 2),
 }
@@ -48,18 +42,20 @@ _SAID: dict[type[Exception], tuple[int, str, str] | tuple[int, str, str, int]] =
 class Api(FastAPI):
     """Operations with one document; ``state.sources`` is what they read.
 
-    ``prefix`` is where they are, ``longest_body`` in bytes. Addresses that begin with one of ``undecoded`` are taken
-    apart before they are decoded: a name in them may hold a slash.
+    ``routers`` are those of the registry unless others are given. ``prefix`` is where they are, ``longest_body`` in
+    bytes. Addresses that begin with one of ``undecoded`` are taken apart before they are decoded: a name in them may
+    hold a slash.
     """
 
     def __init__(
         self,
-        routers: Sequence[APIRouter] = ROUTERS,
+        routers: Sequence[APIRouter] | None = None,
         prefix: str = "/api/v1",
         description: str = DESCRIPTION,
         longest_body: int = 1 << 20,
         undecoded: Sequence[str] = (),
     ) -> None:
+        routers = all_routers() if routers is None else routers
         super().__init__(
             title="TraceGrade",
             version=own_version(),
@@ -77,8 +73,8 @@ class Api(FastAPI):
                 HTTPException: _refused,
                 RequestValidationError: _wrong,
                 Refusal: _answered,
-                NoSuchSuite: _no_such_suite,
-                **{error: _said_as(*how) for error, how in _SAID.items()},
+                **{error: said_as(*how) for error, how in _SAID.items()},
+                **{error: answer for part in web_parts() for error, answer in part.api_errors.items()},
                 **dict.fromkeys(STORE_ERRORS, _store_failed),
                 Exception: _broken,
             },
@@ -110,11 +106,6 @@ class Api(FastAPI):
                 return
             receive = given_again(body, receive)
         await super().__call__(scope, receive, send)
-
-
-def tool_eval_api() -> Api:
-    """The operations on suites, their runs and experiments."""
-    return Api(TOOL_EVAL_ROUTERS, "/api", TOOL_EVAL_DESCRIPTION, 4 << 20, undecoded=["/experiments/"])
 
 
 def _keep_as_sent(scope: Scope, begins: tuple[str, ...]) -> None:
@@ -189,23 +180,19 @@ def _place(loc: tuple[int | str, ...], body: Any) -> str:
     return ".".join(names) or "body"
 
 
-def _said_as(
-    status: int, type_: str, title: str, retry_after_s: int | None = None
+def said_as(
+    status: int, type_: str, title: str, retry_after_s: int | None = None, *, said: str = "{}"
 ) -> Callable[[Request, Exception], Coroutine[Any, Any, Response]]:
-    """A handler of errors that gives their text as the detail of a problem."""
+    """A handler of errors that gives their text as the detail of a problem, in the sentence `said`."""
 
     async def answer(request: Request, error: Exception) -> Response:
-        return Refusal(status, type_, title, str(error), retry_after_s).answer()
+        return Refusal(status, type_, title, said.format(error), retry_after_s).answer()
 
     return answer
 
 
 async def _answered(request: Request, error: Refusal) -> Response:
     return error.answer()
-
-
-async def _no_such_suite(request: Request, error: NoSuchSuite) -> Response:
-    return problem(404, "not-found", "Not found", f"there is {error}")
 
 
 async def _store_failed(request: Request, error: Exception) -> Response:

@@ -10,11 +10,12 @@ from tracegrade.history.runs.run_changes import (
     LONGEST_VALUE,
     MOST_LABELS,
     delete_stored_run,
+    delete_with_runs,
     label,
     pin,
 )
+from tracegrade.part import needed
 from tracegrade.store.runs import State, stored_experiments
-from tracegrade.suites.runs.experiment_deletion import delete_with_runs, delete_without_runs
 from tracegrade.web.api.documents import Document, ExactJson, SentDocument, SentId
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import (
@@ -195,7 +196,7 @@ def delete_experiment(
     With `keep_runs=true`, its runs go into the own experiments of their suites instead, and one that holds runs of no
     stored suite is refused. It is refused while a job or `replay` writes it, too.
     """
-    delete = delete_without_runs if query.keep_runs else delete_with_runs
+    delete = needed("suites", "delete_experiment_alone", "keep_runs") if query.keep_runs else delete_with_runs
     done = delete(sources.config.store_url, query.tenant, experiment, force=query.force)
     return ExactJson({"deleted": done.traces, "runs_deleted": done.runs, "runs_kept": done.runs_kept})
 

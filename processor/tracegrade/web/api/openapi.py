@@ -15,10 +15,6 @@ pages: `next` of one is the parameter `cursor` of the next. Integers in values a
 
 """ + "\n".join(f"- `{PREFIX}{name}`: {text}" for name, text in TYPES.items())
 
-TOOL_EVAL_DESCRIPTION = """Suites of test cases for models, beside `/api/v1`, whose document says how callers are known,
-what times are, and which errors there are.
-"""
-
 _MEANINGS = {
     400: "A parameter is wrong",
     401: "A token is needed",

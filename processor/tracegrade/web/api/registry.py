@@ -1,9 +1,9 @@
 """All files of operations, in the order in which the document shows them."""
 
+from fastapi import APIRouter
+
 from tracegrade.compare.web.api import backtests, compare
-from tracegrade.suites.web.api import evals as tool_evals
-from tracegrade.suites.web.api import experiments as tool_experiments
-from tracegrade.suites.web.api import jobs, suites
+from tracegrade.part import placed
 from tracegrade.web.api import (
     alerts,
     deletions,
@@ -14,20 +14,22 @@ from tracegrade.web.api import (
     sessions,
     traces,
 )
+from tracegrade.web.part import web_parts
 
-ROUTERS = (
-    rules.router,
-    results.router,
-    traces.router,
-    sessions.router,
-    experiments.router,
-    jobs.router,
-    compare.router,
-    backtests.router,
-    alerts.router,
-    health.router,
-    deletions.router,
-)
+ROUTERS = {
+    "rules": rules.router,
+    "results": results.router,
+    "traces": traces.router,
+    "sessions": sessions.router,
+    "experiments": experiments.router,
+    "compare": compare.router,
+    "backtests": backtests.router,
+    "alerts": alerts.router,
+    "health": health.router,
+    "deletions": deletions.router,
+}
 
-TOOL_EVAL_ROUTERS = (suites.router, tool_evals.router, tool_experiments.router)
-"""Those under ``/api`` itself: suites, their runs and experiments, where clients of the field look for them."""
+
+def routers() -> list[APIRouter]:
+    """All routers under ``/api/v1``, with those of parts."""
+    return list(placed(ROUTERS, [added for part in web_parts() for added in part.routers]).values())

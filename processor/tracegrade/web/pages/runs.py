@@ -1,8 +1,10 @@
 """``/runs/{name}``: one run, every rule beside the baseline, and the form that changes its labels."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
+from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -14,7 +16,6 @@ from tracegrade.history.runs.run_changes import label, labels_of
 from tracegrade.model.tally import Tally
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.runs import Run
-from tracegrade.suites.web.run_cases import show_case, shown_cases
 from tracegrade.web.addresses import run_address
 from tracegrade.web.forms import form_of
 from tracegrade.web.masked import seen_by
@@ -42,33 +43,33 @@ class RuleRow:
     heads: str
 
 
-def show(request: Request) -> Response:
-    """One run: its score, its cases if it is of a suite, every rule beside the baseline, what it was made of, labels.
+def show(
+    request: Request, more: Callable[[Connection, Standing], tuple[str, dict[str, Any]]] | None = None
+) -> Response:
+    """One run: its score, every rule beside the baseline, what it was made of, labels.
 
-    With ``case`` in the address, one case of a suite.
+    `more` gives another template than ``run.html``, and what that shows in addition.
     """
     tenant, name, sources = tenant_of(request), request.path_params["run"], sources_of(request)
-    if case := request.query_params.get("case"):
-        return show_case(request, tenant, name, case)
     with sources.store() as connection:
         run = known_run(connection, tenant, name)
         found = timeline(connection, known_experiment(connection, tenant, run.experiment))
         standing = found.standing(name)
-        cases = shown_cases(connection, request, run, standing.scored.traces)
+        template, added = more(connection, standing) if more is not None else ("run.html", {})
     baseline = None if standing.is_baseline else found.baseline
     return page(
         request,
-        "run.html",
+        template,
         title=f"Run {name}",
         tenant=tenant,
         run=seen_by(token_of(request), run),
         standing=standing,
         baseline=baseline,
-        suite=cases,
         rows=list(_rows(standing, baseline, sources.rule_set())),
         selection=_selection(run),
         labels="\n".join(f"{key}={value}" for key, value in sorted(run.labels.items())),
         may_label=token_of(request).may("run"),
+        **added,
     )
 
 

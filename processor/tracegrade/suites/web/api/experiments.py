@@ -11,10 +11,11 @@ from sqlalchemy import Connection
 from tracegrade.access.caller import Caller
 from tracegrade.history.runs.experiment_entries import report
 from tracegrade.history.runs.experiments import EntryStanding, experiment_called, known_experiment
+from tracegrade.history.runs.run_changes import delete_with_runs
 from tracegrade.store.runs import Experiment, stored_experiments
 from tracegrade.suites.runs.evals import EvalStanding, EvalTimeline, eval_timeline
 from tracegrade.suites.runs.experiment_changes import change, make, pin_eval
-from tracegrade.suites.runs.experiment_deletion import delete_with_runs, delete_without_runs
+from tracegrade.suites.runs.experiment_deletion import delete_experiment_alone
 from tracegrade.suites.store.suites import suite_heads
 from tracegrade.suites.web.api.experiment_documents import (
     DeletedExperiment,
@@ -224,7 +225,7 @@ def delete_tool_experiment(
     it, one that holds runs of no stored suite is refused. It is refused while a job or `replay` writes it, too.
     """
     name, url = called(sources, query.tenant, experiment_id).name, sources.config.store_url
-    delete = delete_with_runs if query.runs else delete_without_runs
+    delete = delete_with_runs if query.runs else delete_experiment_alone
     done = delete(url, query.tenant, name, force=query.force)
     counts = {"runs_deleted": done.runs, "runs_kept": done.runs_kept, "evals_kept": done.evals_kept}
     return ExactJson({"deleted": 1, "traces_deleted": done.traces, **counts})

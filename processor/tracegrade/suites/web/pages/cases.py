@@ -12,8 +12,8 @@ from tracegrade.suites.imported import SuiteError
 from tracegrade.suites.keeping import case_of, change_suite
 from tracegrade.suites.store.suites import StoredCase, StoredSuite
 from tracegrade.suites.stored import with_case, with_cases
+from tracegrade.suites.web.addresses import suite_address
 from tracegrade.suites.web.pages.suites import json_in, pretty_json, suite_in, texts_of
-from tracegrade.web.addresses import suite_address
 from tracegrade.web.render import page
 from tracegrade.web.rights import check_right, tenant_of
 from tracegrade.web.sources import sources_of

@@ -10,8 +10,9 @@ from starlette.responses import RedirectResponse, Response
 from tracegrade.suites.jobs.delete import delete_with_runs
 from tracegrade.suites.jobs.submit import cancel, resume
 from tracegrade.suites.store.jobs import UNFINISHED, stored_job, stored_jobs
+from tracegrade.suites.web.addresses import eval_address, job_events_address
 from tracegrade.suites.web.evals import evals_of, known_models, results_of, runs_without_job
-from tracegrade.web.addresses import address, eval_address, job_events_address
+from tracegrade.web.addresses import address
 from tracegrade.web.forms import form_of
 from tracegrade.web.masked import seen_by
 from tracegrade.web.render import page

@@ -14,11 +14,12 @@ from starlette.responses import RedirectResponse, Response
 from tracegrade.model.json_value import JsonValue
 from tracegrade.suites.imported import SuiteError
 from tracegrade.suites.keeping import add_suite, known_suite, replace_suite
+from tracegrade.suites.settings import suites_settings
 from tracegrade.suites.store.suites import StoredSuite
 from tracegrade.suites.stored import Read
+from tracegrade.suites.web.addresses import suite_address
 from tracegrade.suites.web.pages.suites import MOST_BYTES, json_in, texts_of, unix_text
 from tracegrade.suites.web.servers import listed_suite
-from tracegrade.web.addresses import suite_address
 from tracegrade.web.forms import parts_of
 from tracegrade.web.own_process import Busy
 from tracegrade.web.render import page
@@ -137,5 +138,5 @@ def _form(
         written=written,
         problem=problem,
         replaced=replaced,
-        mcp_hosts=sources_of(request).config.suites.mcp_hosts,
+        mcp_hosts=suites_settings(sources_of(request).config).mcp_hosts,
     )

@@ -16,8 +16,8 @@ from tracegrade.suites.models.asking import TOOL_CHOICES
 from tracegrade.suites.runs.experiment import OtherSuite
 from tracegrade.suites.store.jobs import stored_job
 from tracegrade.suites.store.suites import suite_heads
+from tracegrade.suites.web.addresses import eval_address
 from tracegrade.suites.web.evals import known_models
-from tracegrade.web.addresses import eval_address
 from tracegrade.web.forms import form_of
 from tracegrade.web.render import page
 from tracegrade.web.rights import check_right, tenant_of, token_of

@@ -19,7 +19,8 @@ from tracegrade.suites.store.suites import StoredSuite, suite_heads
 from tracegrade.suites.stored import notes_of, stored_source, with_fields
 from tracegrade.suites.suite import DEFAULT_MAX_ROUNDS
 from tracegrade.suites.tool_suite import CASE_FIELDS
-from tracegrade.web.addresses import address, suite_address
+from tracegrade.suites.web.addresses import suite_address
+from tracegrade.web.addresses import address
 from tracegrade.web.forms import form_of
 from tracegrade.web.masked import seen_by
 from tracegrade.web.render import page

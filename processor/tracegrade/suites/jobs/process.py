@@ -5,12 +5,20 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tracegrade.config import Config
 from tracegrade.deliver.consumer import wait
+from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.serve.process import role_command
 from tracegrade.serve.supervising.judge_process import EXIT_NOT_YET, HUNG
 from tracegrade.serve.supervising.supervisor import LOOK_EVERY_S, Ended, Launch, Restart
 
 STOP_WITHIN_S = 5.0
 HANGS_AFTER_S = 60.0
+
+
+def worker(config: Config, config_path: Path | None, folder: DataFolder) -> tuple[str, "JobsProcess"]:
+    """The worker of jobs over a data folder, for the supervisor, and its name."""
+    return "jobs", JobsProcess(role_command("jobs", config, config_path), folder.jobs_wait, folder.jobs_beat)
 
 
 class JobsProcess:

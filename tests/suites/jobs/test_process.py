@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tracegrade.serve.supervising import jobs_process
-from tracegrade.serve.supervising.jobs_process import HANGS_AFTER_S, JobsProcess
 from tracegrade.serve.supervising.judge_process import EXIT_NOT_YET, HUNG
 from tracegrade.serve.supervising.supervisor import CRASHED, Ended, Launch
+from tracegrade.suites.jobs import process as jobs_process
+from tracegrade.suites.jobs.process import HANGS_AFTER_S, JobsProcess
 from waiting import eventually_in_loop
 
 S = 10**9

@@ -1,0 +1,56 @@
+"""Groups of commands whose members are imported when they are used, and which parts can add to."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from tracegrade.part import NeedsPart, load, missing, parts
+
+
+class Group(click.Group):
+    """A group: its own commands, those that are named to it, and those of the parts that are there."""
+
+    def __init__(
+        self, *given: Any, path: str = "", named: Mapping[str, tuple[str, str]] | None = None, **more: Any
+    ) -> None:
+        """Make the group.
+
+        Args:
+            given: as of `click.Group`, and so is `more`.
+            path: what follows ``tracegrade`` in its command lines.
+            named: name -> (``module:name`` of a command, one line of help), in the order shown.
+        """
+        super().__init__(*given, **more)
+        self._path = path
+        self._named = dict(named or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order shown."""
+        return list(self._named) or sorted({*self.commands, *self._of_parts()})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported now; one of a part that is not there is refused."""
+        if cmd_name in self.commands:
+            return self.commands[cmd_name]
+        target = self._named[cmd_name][0] if cmd_name in self._named else self._of_parts().get(cmd_name)
+        if target is None:
+            path = f"{self._path} {cmd_name}".strip()
+            if (part := missing(command=path)) is not None:
+                raise click.UsageError(str(NeedsPart(repr(path), part)), ctx)
+            return None
+        found: click.Command = load(target)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List named commands without importing them."""
+        if not self._named:
+            super().format_commands(ctx, formatter)
+            return
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in self._named.items()])
+
+    def _of_parts(self) -> dict[str, str]:
+        """Name -> target of the commands that parts add to this group."""
+        paths = [(command.path.rpartition(" "), command.target) for part in parts() for command in part.commands]
+        return {name: target for (group, _, name), target in paths if group == self._path}
