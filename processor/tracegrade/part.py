@@ -92,8 +92,10 @@ class NeedsPart(NotPossible):
 @cache
 def parts() -> tuple[Part, ...]:
     """The parts that are there, in the order of `PARTS`."""
-    modules = (f"tracegrade.{named.name}.part" for named in PARTS)
-    return tuple(import_module(module).PART for module in modules if find_spec(module) is not None)
+    packages = (f"tracegrade.{named.name}" for named in PARTS)
+    # A folder in which nothing is left but compiled files is a package, too, and has no part.py.
+    there = (package for package in packages if find_spec(package) and find_spec(f"{package}.part"))
+    return tuple(import_module(f"{package}.part").PART for package in there)
 
 
 def load(target: str) -> Any:

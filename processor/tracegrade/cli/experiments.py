@@ -406,6 +406,7 @@ def delete(settings: ReadSettings, tenant: str, name: str, keep_runs: bool, forc
     from tracegrade.store.open import reading_store
     from tracegrade.store.runs import Run, stored_runs
 
+    delete = needed("suites", "delete_experiment_alone", "--keep-runs") if keep_runs else delete_with_runs
     with reading_store(settings.store_url) as connection:
         is_run = isinstance(run_or_experiment(connection, tenant, name), Run)
         what = f"run {name}"
@@ -420,7 +421,6 @@ def delete(settings: ReadSettings, tenant: str, name: str, keep_runs: bool, forc
     if is_run:
         deleted = delete_stored_run(settings.store_url, tenant, name, force=force)
     else:
-        delete = needed("suites", "delete_experiment_alone", "--keep-runs") if keep_runs else delete_with_runs
         done = delete(settings.store_url, tenant, name, force=force)
         deleted = done.traces
         if keep_runs:
