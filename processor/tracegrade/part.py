@@ -26,8 +26,8 @@ class Named:
 
 
 PARTS = (
+    Named("compare", commands=("check", "compare", "gate", "baseline", "rules backtest")),
     Named("suites", commands=("suite", "jobs", "rules import", "rules export"), settings=("suites",)),
-    Named("compare"),
 )
 """All parts. One is there if its folder is."""
 

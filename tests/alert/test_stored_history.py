@@ -4,23 +4,18 @@ from collections.abc import Iterable, Mapping
 from weakref import ref
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine
 
 from build import each
-from build.judged_traces import MINUTE_NS, START_NS, evaluation, judged
-from tracegrade.alert.check import Before, check
+from build.judged_traces import MINUTE_NS, START_NS, judged
 from tracegrade.alert.stored_history import ReadHistory, SettledHours, StoredHistory
 from tracegrade.alert.window import window_of
-from tracegrade.compare.store.backfills import BackfillWriter, JudgedAfter
-from tracegrade.model.evaluation import BACKFILL
 from tracegrade.model.tally import Tally, total
-from tracegrade.model.trace_result import TraceResult
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
-from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.history import Bin, SeriesHistory, SeriesKey, Window
 from tracegrade.store.open import reading
-from tracegrade.store.schema import EVERY_TRACE, traces
+from tracegrade.store.schema import EVERY_TRACE
 from tracegrade.store.write import StoreWriter
 
 RULE = Rule.model_validate(
@@ -34,7 +29,7 @@ HOURS = 5
 OUTCOMES = ("pass", "fail", "pass", "not_evaluable", "pass", "error")
 
 
-def _sums(bins: Mapping[SeriesKey, Iterable[Bin]]) -> dict[SeriesKey, Tally]:
+def sums_of(bins: Mapping[SeriesKey, Iterable[Bin]]) -> dict[SeriesKey, Tally]:
     return {key: total(item.tally for item in found) for key, found in bins.items()}
 
 
@@ -65,8 +60,8 @@ def test_any_window_is_seen_alike_by_hours_and_minutes_and_in_what_was_read_once
             hours, minutes = live.bins(rule_id, window), live.bins(rule_id, window, True)
             assert read.bins(rule_id, window) == {key: list(found) for key, found in hours.items()}
             assert read.bins(rule_id, window, True) == {key: list(found) for key, found in minutes.items()}
-            assert _sums(hours) == _sums(minutes)
-            assert live.totals(rule_id, window) == read.totals(rule_id, window) == _sums(hours)
+            assert sums_of(hours) == sums_of(minutes)
+            assert live.totals(rule_id, window) == read.totals(rule_id, window) == sums_of(hours)
             assert {item.minutes for bins in minutes.values() for item in bins} <= {1}
 
 
@@ -75,15 +70,15 @@ def test_what_is_seen_is_what_was_stored(filled: Engine) -> None:
     with reading(filled) as connection:
         live = StoredHistory(connection, [RULE])
         everything = START_NS, START_NS + 60 * HOURS * MINUTE_NS
-        found = _sums(live.bins(RULE.id, Window("", *everything, False)))
+        found = sums_of(live.bins(RULE.id, Window("", *everything, False)))
         assert {key.release for key in found} == {"1.0", "1.1"}
         assert {key.rule_hash for key in found} == {RULE.hash}
         complete, whole = (
             total(found.values()),
-            total(_sums(live.bins(RULE.id, Window("", *everything, True))).values()),
+            total(sums_of(live.bins(RULE.id, Window("", *everything, True))).values()),
         )
-        scores = total(_sums(live.bins(RULE.id, Window("tool-call-order", *everything, False))).values())
-        (traces,) = _sums(live.bins(EVERY_TRACE, Window("", *everything, False))).values()
+        scores = total(sums_of(live.bins(RULE.id, Window("tool-call-order", *everything, False))).values())
+        (traces,) = sums_of(live.bins(EVERY_TRACE, Window("", *everything, False))).values()
     numbers = [number for number in range(300) if number % 50]
     kept = [number for number in numbers if number % 10 != 9]
     assert whole.results == len(numbers)
@@ -108,7 +103,7 @@ def test_each_alert_is_read_with_the_results_that_it_looks_at(filled: Engine) ->
     everything = START_NS, START_NS + 60 * HOURS * MINUTE_NS
     with reading(filled) as connection:
         read = ReadHistory(SeriesHistory(connection, {rule.hash}), [rule], *everything)
-        below, silent = (_sums(read.bins(rule.id, window_of(rule, alert, *everything))) for alert in rule.alert)
+        below, silent = (sums_of(read.bins(rule.id, window_of(rule, alert, *everything))) for alert in rule.alert)
     assert 0 < total(below.values()).results < total(silent.values()).results
 
 
@@ -165,46 +160,3 @@ def test_what_was_read_in_the_hour_before_is_given_back() -> None:
     assert read() is not None
     settled.of("the next hour", 2 * hour_ns, Read)
     assert read() is None
-
-
-def test_what_was_judged_afterwards_is_read_apart_and_tells_of_a_fall(engine: Engine) -> None:
-    """Ten days of traces that another rule judged live; then ours is deployed, and what it judges falls."""
-    hours = 24 * 10
-    rule = RULE.model_copy(update={"alert": [Alert.model_validate({"drop": {"against": "7d"}})]})
-    numbers = [60 * hour + minute for hour in range(hours) for minute in (5, 25, 45)]
-    live = StoreWriter(engine)
-    live.write([_judged(number, "another", "0", "pass") for number in numbers])
-    backfill = BackfillWriter(engine, {rule.id: rule.hash}, None, START_NS, START_NS + 1, START_NS, "0.1")
-    with reading(engine) as connection:
-        stored = {bytes(row.trace_id): row.number for row in connection.execute(select(traces))}
-    said = []
-    for number in numbers:
-        trace = _judged(number, rule.id, rule.hash, "fail" if number % 9 == 0 else "pass", run=BACKFILL)
-        own = trace.trace.own_id
-        said.append(JudgedAfter(stored[own], own, "default", trace.trace.revision, trace.decisions))
-    backfill.write(said)
-    deployed = 60 * hours
-    window = Window("", START_NS, START_NS + deployed * MINUTE_NS, False)
-
-    def looked(minute: int) -> list[StoredAlert]:
-        now_ns = START_NS + minute * MINUTE_NS
-        with reading(engine) as connection:
-            history = StoredHistory(connection, [rule], now_ns)
-            assert history.bins(rule.id, window) == {}, "not what happened"
-            (sums,) = _sums(history.backfilled(rule.id, window)).values()
-            assert sums.judged == len(numbers)
-            return check(history, [rule], Before(), now_ns).open
-
-    assert looked(deployed + 1) == []
-    live.write([_judged(number, rule.id, rule.hash, "pass") for number in range(deployed, deployed + 100, 2)])
-    assert looked(deployed + 101) == []
-    live.write([_judged(number, rule.id, rule.hash, "fail") for number in range(deployed + 101, deployed + 200, 2)])
-    (alert,) = looked(deployed + 205)
-    assert alert.kind == "drop"
-    assert alert.facts.since_ns is not None
-    assert alert.facts.since_ns >= START_NS + (deployed + 60) * MINUTE_NS
-
-
-def _judged(number: int, rule_id: str, rule_hash: str, outcome: str, **changes: str) -> TraceResult:
-    said = evaluation(number, outcome, rule_id=rule_id, rule_hash=rule_hash, **changes)
-    return judged(number, evaluations=[said], **changes)

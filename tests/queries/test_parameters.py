@@ -7,7 +7,6 @@ import click
 import pytest
 
 from tracegrade.cli import alerts, replay, results, traces
-from tracegrade.compare.commands import compare, gate, rule_backtest
 from tracegrade.queries.parameters import (
     IncidentsQuery,
     JudgedTracesQuery,
@@ -15,7 +14,6 @@ from tracegrade.queries.parameters import (
     RecentRatesQuery,
     ResultsQuery,
     SessionsQuery,
-    SidesQuery,
     StoreQuery,
     TracesQuery,
     TrendsQuery,
@@ -24,7 +22,7 @@ from tracegrade.queries.parameters import (
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.web.api.app import Api
 
-FILTERS = [ResultsQuery, RatesQuery, RecentRatesQuery, TrendsQuery, SidesQuery, TracesQuery, SessionsQuery]
+FILTERS = [ResultsQuery, RatesQuery, RecentRatesQuery, TrendsQuery, TracesQuery, SessionsQuery]
 
 
 @pytest.mark.parametrize("query", [*FILTERS, IncidentsQuery, JudgedTracesQuery])
@@ -56,10 +54,7 @@ def test_what_is_asked_is_what_the_store_selects_by(query: type[StoreQuery]) -> 
         (results.stats, RatesQuery, ()),
         (traces.list_, TracesQuery, ()),
         (traces.export, TracesQuery, ()),
-        (compare.command, SidesQuery, ()),
-        (gate.command, SidesQuery, ("rule",)),
         (replay.command, JudgedTracesQuery, ("tenant",)),
-        (rule_backtest.backtest, JudgedTracesQuery, ()),
         (alerts.list_, IncidentsQuery, ()),
     ],
 )
@@ -81,7 +76,6 @@ def test_commands_have_an_option_for_each(
         ("/traces", TracesQuery),
         ("/sessions", SessionsQuery),
         ("/incidents", IncidentsQuery),
-        ("/compare", SidesQuery),
     ],
 )
 def test_operations_have_each(path: str, query: type[StoreQuery]) -> None:

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import click
@@ -20,6 +19,7 @@ from tracegrade.cli.reports import Check, report, report_format_option
 from tracegrade.cli.settings import settings_options
 from tracegrade.display import count, json_text, printable_json
 from tracegrade.model.errors import CannotTell
+from tracegrade.part import needed
 from tracegrade.pipeline.gate import Bounds, Counted, Verdict, judged_by, needs_baseline, with_unread
 from tracegrade.pipeline.latest_results import LatestResults
 from tracegrade.queries.parameters import JudgedTracesQuery
@@ -120,7 +120,10 @@ class Asked:
         bounds = gate.bounds(rule_set, compares=base is not None, no_fails=no_fails)
         comparing = None
         if base is not None or needs_baseline(bounds, rule_set.rules):
-            made: Callable[..., Comparing] = import_module("tracegrade.compare.commands.replay_compare").Comparing
+            asks = (
+                "--compare" if base is not None else "--baseline" if bounds.baseline is not None else "not_worse_than"
+            )
+            made: Callable[..., Comparing] = needed("compare", "comparing", asks)
             comparing = made(config, rule_set, bounds, base, tenant)
         return cls(paths, rule_set, config, bounds, comparing, output_format, jobs, by, selection or Selection())
 

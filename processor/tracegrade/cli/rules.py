@@ -25,7 +25,6 @@ from tracegrade.cli.rule_paths import is_place, paths_argument, rules_at, rules_
 from tracegrade.cli.rule_tests import test
 from tracegrade.cli.rule_try import command as try_
 from tracegrade.cli.settings import ReadSettings, tenant_reading_options
-from tracegrade.compare.commands.rule_backtest import backtest
 from tracegrade.display import count, time_text
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.rule.reading import RuleReading
@@ -372,5 +371,5 @@ def _cells(row: dict[str, Any], columns: Sequence[str]) -> list[str]:
     return [", ".join(cell) if isinstance(cell := row[column], list) else cell for column in columns]
 
 
-for subcommand in (test, new, backtest, try_):
+for subcommand in (test, new, try_):
     command.add_command(subcommand)

@@ -117,15 +117,6 @@ class TrendsQuery(RecentRatesQuery):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SidesQuery(SeriesQuery):
-    """The results of both sides of a comparison, or of the side that a gate decides on."""
-
-    tenant: Annotated[Tenant | None, "Only of this tenant"] = None
-    since: Annotated[Time | None, "Only of traces first received at this time or later"] = None
-    until: Annotated[Time | None, "Only of traces first received before this time"] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TracesQuery(StoreQuery):
     """Traces; rule, outcome, agent and release must be met by one evaluation of the trace."""
 

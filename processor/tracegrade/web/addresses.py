@@ -20,17 +20,6 @@ def trace_address(trace_id: str, tenant: str = TENANT, run: str = LIVE, **query:
     return address(f"/traces/{trace_id}", tenant=tenant, run=run, **query)
 
 
-def compare_address(a: str, b: str, tenant: str) -> str:
-    """The page that compares two runs of a tenant; it is always named, as runs of others may have the same names."""
-    return f"/compare?{urlencode({'a': a, 'b': b, 'tenant': tenant})}"
-
-
-def compare_traces_address(a: str, b: str, run_a: str = LIVE, run_b: str = LIVE, tenant: str = TENANT) -> str:
-    """The page of two traces side by side."""
-    runs = {"run_a": run_a if run_a != LIVE else "", "run_b": run_b if run_b != LIVE else ""}
-    return address("/compare/traces", tenant=tenant, a=a, b=b, **runs)
-
-
 def span_address(trace_id: str, span_id: str, tenant: str = TENANT, run: str = LIVE) -> str:
     """The page of a span."""
     return address(f"/traces/{trace_id}/spans/{span_id}", tenant=tenant, run=run)

@@ -29,7 +29,6 @@ _OWN_SECTIONS = (
     ("/sessions", "Sessions"),
     ("/rules", "Rules"),
     ("/experiments", "Experiments"),
-    ("/compare", "Compare"),
     ("/alerts", "Alerts"),
     ("/ingest", "Ingest"),
 )
@@ -46,8 +45,6 @@ _WITHIN = {"/incidents": "/alerts", "/runs": "/experiments"}
 
 _ADDRESSES = (
     addresses.address,
-    addresses.compare_address,
-    addresses.compare_traces_address,
     addresses.experiment_address,
     addresses.run_address,
     addresses.session_address,

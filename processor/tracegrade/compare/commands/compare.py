@@ -12,7 +12,7 @@ from tracegrade.cli.options import query_options
 from tracegrade.cli.output import progress, reports_errors
 from tracegrade.cli.reports import REPORT_FORMATS
 from tracegrade.cli.settings import ReadSettings, reading_options
-from tracegrade.queries.parameters import SidesQuery
+from tracegrade.compare.query import SidesQuery
 from tracegrade.queries.times import time_of
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from tracegrade.cli.output import print_json, print_line, print_lines, progress,
 from tracegrade.cli.replay_summary import EXITS, gate_line, print_gate, print_rules
 from tracegrade.cli.reports import REPORT_FORMATS, report
 from tracegrade.cli.settings import settings_options
+from tracegrade.compare.query import SidesQuery
 from tracegrade.pipeline.gate import Bounds, Counted, Verdict, asks, judged_by
-from tracegrade.queries.parameters import SidesQuery
 from tracegrade.queries.times import time_of
 
 if TYPE_CHECKING:

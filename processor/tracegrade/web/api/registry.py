@@ -2,7 +2,6 @@
 
 from fastapi import APIRouter
 
-from tracegrade.compare.web.api import backtests, compare
 from tracegrade.part import placed
 from tracegrade.web.api import (
     alerts,
@@ -22,8 +21,6 @@ ROUTERS = {
     "traces": traces.router,
     "sessions": sessions.router,
     "experiments": experiments.router,
-    "compare": compare.router,
-    "backtests": backtests.router,
     "alerts": alerts.router,
     "health": health.router,
     "deletions": deletions.router,

@@ -3,8 +3,6 @@
 The navigation is in ``render.SECTIONS``.
 """
 
-from tracegrade.compare.web.pages import backtest, compare
-from tracegrade.compare.web.pages import traces as compared_traces
 from tracegrade.web.pages import (
     alerts,
     experiments,
@@ -30,8 +28,6 @@ PAGES: dict[str, Page] = {
     "/experiments": experiments.show_all,
     "/experiments/{experiment:path}": experiments.show,
     "/runs/{run:path}": runs.show,
-    "/compare": compare.show,
-    "/compare/traces": compared_traces.show,
     "/alerts": alerts.show,
     "/incidents/{incident_id}": incidents.show,
     "/sessions": sessions.show_all,
@@ -42,7 +38,6 @@ PAGES: dict[str, Page] = {
 ACTIONS: dict[str, Action] = {
     "/experiments/{experiment:path}": (experiments.change, "run"),
     "/runs/{run:path}": (runs.change, "run"),
-    "/rules/{rule_id}/backtest": (backtest.act, "run"),
     "/incidents/{incident_id}/accept": (incidents.accept_level, "admin"),
 }
 """What forms of pages do: address -> the function that does it when it is posted, and the right that it needs."""

@@ -14,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tracegrade.alert.stored_slos import with_objectives
-from tracegrade.compare.web.backtesting import SINCE
 from tracegrade.document.problem import FileError
 from tracegrade.document.yaml_text import dumped, parse, read
 from tracegrade.model.tally import NO_RESULTS, Tally, total
@@ -122,8 +121,7 @@ def show(request: Request) -> Response:
         failures=failed,
         budgets=budgets,
         incidents=shown_incidents(incidents, silences, time.time_ns()),
-        since=SINCE,
-        may_backtest=token_of(request).may("run"),
+        may_run=token_of(request).may("run"),
     )
 
 

@@ -5,12 +5,11 @@ from typing import Any
 from fastapi import APIRouter, Request
 from pydantic import Field
 
-from tracegrade.compare.web.backtesting import BACKTESTING, WrongRule
+from tracegrade.compare.web.backtesting import BACKTESTING
 from tracegrade.queries.parameters import JudgedTracesQuery
 from tracegrade.web.api.documents import Document, ExactJson, SentDocument
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import ApiSources, NoParameters, needs, query_of, with_parameters_of
-from tracegrade.web.problem import Refusal
 from tracegrade.web.rights import token_of
 
 router = APIRouter(responses=problems(503), dependencies=[needs("read")])
@@ -70,8 +69,4 @@ def backtest_rule(
     Nothing is stored, sent or alerted. Takes seconds, at most two minutes; one at a time.
     """
     query = query_of(JudgedTracesQuery, asked)
-    try:
-        found = BACKTESTING.backtest(sources, asked.rule, query, token_of(request))
-    except WrongRule as error:
-        raise Refusal(400, "invalid-parameter", "Wrong parameter", str(error)) from None
-    return ExactJson(found.document)
+    return ExactJson(BACKTESTING.backtest(sources, asked.rule, query, token_of(request)).document)

@@ -6,15 +6,13 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
 from tracegrade.compare.families import Family
-from tracegrade.compare.sides import CompareError
+from tracegrade.compare.query import SidesQuery
 from tracegrade.compare.verdict import Verdict
 from tracegrade.compare.web.comparing import COMPARING, Asked
-from tracegrade.queries.parameters import SidesQuery
 from tracegrade.rule.gate import MARGIN
 from tracegrade.web.api.documents import Document, ExactJson
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import IN_DECIMALS, ApiSources, Name, Parameters, needs, query_of, with_parameters_of
-from tracegrade.web.problem import Refusal
 from tracegrade.web.rights import token_of
 
 router = APIRouter(responses=problems(503), dependencies=[needs("read")])
@@ -102,8 +100,4 @@ def compare_sides(
     """
     filters = query_of(SidesQuery, query).filter()
     asked = Asked(query.a, query.b, filters, query.margin, query.allow_within_margin, query.full, query.behaviour)
-    try:
-        found = COMPARING.compare(sources, asked, token_of(request))
-    except CompareError as error:
-        raise Refusal(409, "not-possible", "Cannot be compared", str(error)) from None
-    return ExactJson(found.to_json())
+    return ExactJson(COMPARING.compare(sources, asked, token_of(request)).to_json())

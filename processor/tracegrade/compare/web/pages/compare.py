@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from tracegrade.compare.comparison import ComparedRule, Comparison
 from tracegrade.compare.pairing import Change
+from tracegrade.compare.query import SidesQuery
 from tracegrade.compare.sides import CompareError, Side
 from tracegrade.compare.verdict import Verdict
 from tracegrade.compare.web.comparing import COMPARING, Asked
@@ -30,7 +31,7 @@ from tracegrade.compare.words import (
     verdict_counts,
     verdict_text,
 )
-from tracegrade.queries.parameters import SidesQuery, parameters_of
+from tracegrade.queries.parameters import parameters_of
 from tracegrade.queries.times import time_of
 from tracegrade.rule.gate import MARGIN
 from tracegrade.rule.rule_set import RuleSet

@@ -8,10 +8,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tracegrade.compare.web.addresses import compare_traces_address
 from tracegrade.model.evaluation import Decision
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.schema import LIVE
-from tracegrade.web.addresses import compare_traces_address
 from tracegrade.web.alignment import beside
 from tracegrade.web.pages.trace import trace_with_id
 from tracegrade.web.render import page

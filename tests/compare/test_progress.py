@@ -1,0 +1,31 @@
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from build import store_with
+from build.releases import traces
+from tracegrade.compare.compare import Wanted, compare
+from tracegrade.compare.sides import side_of
+from tracegrade.pipeline.progress import Advance
+from tracegrade.store.open import reading_store
+from tracegrade.store.result_filter import ResultFilter
+
+
+def test_each_bar_has_a_total_and_reaches_it(tmp_path: Path) -> None:
+    store_with(tmp_path, *traces("1.0", "p" * 30, first=1), *traces("2.0", "p" * 50, first=31))
+    shown: list[tuple[str, int | None, list[int]]] = []
+
+    @contextmanager
+    def noted(label: str, total: int | None) -> Iterator[Advance]:
+        steps: list[int] = []
+        shown.append((label, total, steps))
+        yield steps.append
+
+    sides = [side_of(text, ResultFilter(), int) for text in ("release:1.0", "release:2.0")]
+    with reading_store(f"sqlite:///{tmp_path / 'tracegrade.db'}") as connection:
+        compare(connection, sides[0], sides[1], Wanted(), noted)
+    assert [(label, total, sum(steps)) for label, total, steps in shown] == [
+        ("release:1.0: traces read", 80, 80),
+        ("release:2.0: traces read", 80, 80),
+        ("calls read: traces", 80, 80),
+    ]
