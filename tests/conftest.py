@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tracegrade.part import PARTS, parts
+
 # Tests start hundreds of processes: what the first compiles, the others read, also where the shell forbids to keep it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -35,6 +37,27 @@ settings.load_profile("few")
 
 
 TESTS = Path(__file__).parent
+
+# These are of the whole product: they ask every address of the page, or read the documentation of everything.
+_OF_ALL_PARTS = (
+    "docs",
+    "golden",
+    "test_docs.py",
+    "test_site.py",
+    "web/screenshots.py",
+    "web/test_browser.py",
+    "web/test_masked.py",
+    "web/test_schemathesis.py",
+    "web/test_sent_fields.py",
+    "web/test_sent_parameters.py",
+    "web/test_strangers.py",
+)
+MISSING = [named.name for named in PARTS if named.name not in {part.name for part in parts()}]
+collect_ignore = list(_OF_ALL_PARTS) if MISSING else []
+
+
+def pytest_report_header() -> list[str]:
+    return [f"without the part {name}; left out: {', '.join(_OF_ALL_PARTS)}" for name in MISSING]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

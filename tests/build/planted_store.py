@@ -9,11 +9,11 @@ from typing import Any
 from sqlalchemy import update
 
 from build import shop_incidents, store_with
-from build.scripted_models import calling, prompt_of, saying
 from build.shop import GOOD, SECOND, Call, fill, order, refund
 from build.shop_runs import store_run
 from build.stored_alerts import store_incident
-from build.suite_runs import SUITE, store_suite_runs
+from suites.build.scripted_models import calling, prompt_of, saying
+from suites.build.suite_runs import SUITE, store_suite_runs
 from tracegrade.history.runs.experiment_entries import report as report_entry
 from tracegrade.model.span import SpanEvent
 from tracegrade.model.trace import Trace

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
 
 from build import each, store_with
 from build.commands import run, run_json
@@ -14,12 +13,9 @@ from build.stored_runs import begin, run_of
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry
 from tracegrade.model.signal import Signal
-from tracegrade.store.files import sqlite_url
-from tracegrade.store.open import changing_store, open_store
+from tracegrade.store.open import open_store
 from tracegrade.store.runs import save_run
 from tracegrade.store.write import StoreWriter
-from tracegrade.suites.store.jobs import UNFINISHED, Job, State, add_job
-from tracegrade.suites.store.tables import jobs
 
 HASH = {"hash": "0123456789abcdef", "level": "high", "status": "stable", "incomplete": "leave_out"}
 RULES = {"checkout-order": HASH}
@@ -174,9 +170,6 @@ def test_runs_and_experiments_are_deleted_when_that_is_confirmed(data: Path) -> 
     assert done.stdout == "Deleted run tuning/1: 2 traces and sessions.\n"
     (left,) = run_json(data, "experiments", "list")
     assert (left["runs"], left["baseline"]) == (["tuning/2", "tuning/3"], "tuning/2")
-    for name, said in (("tuning", "holds 2 runs of no stored suite"), ("tuning/2", "--keep-runs is for experiments")):
-        refused = run(data, "experiments", "delete", name, "--keep-runs", "--yes")
-        assert (refused.exit_code, said in refused.stderr) == (2, True), refused.output
     done = run(data, "experiments", "delete", "tuning", "--yes")
     assert done.stdout == "Deleted experiment tuning with 2 runs: 3 traces and sessions.\n"
     assert run_json(data, "experiments", "list") == []
@@ -184,23 +177,6 @@ def test_runs_and_experiments_are_deleted_when_that_is_confirmed(data: Path) -> 
     missing = run(data, "experiments", "delete", "tuning", "--yes")
     assert missing.exit_code == 2
     assert "no run or experiment 'tuning': no run is stored here" in missing.stderr
-
-
-@pytest.mark.parametrize("state", UNFINISHED)
-def test_what_a_job_writes_is_not_deleted_before_it_has_ended(data: Path, state: State) -> None:
-    job = Job(tenant="default", id="aa", request={"suite": "s"}, runs=["tuning/2"], state=state, created_ns=1)
-    with changing_store(sqlite_url(data)) as connection:
-        add_job(connection, job)
-    for name, what in (("tuning/2", "run tuning/2"), ("tuning", "experiment tuning")):
-        refused = run(data, "experiments", "delete", name, "--yes")
-        assert refused.exit_code == 2
-        cancel = "wait for its end, or cancel it: tracegrade jobs cancel aa"
-        cannot = f"{what} cannot be deleted now: job aa, which is {state}, writes it"
-        assert refused.stderr == f"Error: {cannot}; {cancel}\n"
-    assert run(data, "experiments", "delete", "tuning/1", "--yes").exit_code == 0
-    with changing_store(sqlite_url(data)) as connection:
-        connection.execute(update(jobs).values(state="cancelled"))
-    assert run(data, "experiments", "delete", "tuning", "--yes").exit_code == 0
 
 
 def test_each_tenant_has_its_own(data: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 import trustme
 
 from build import each
-from build.scripted_mcp import TOOL, WELCOME, Handler, Refused, Script, Server, event, scripted, sse_script
+from suites.build.scripted_mcp import TOOL, WELCOME, Handler, Refused, Script, Server, event, scripted, sse_script
 from tracegrade.suites.imported import SuiteError
 from tracegrade.suites.mcp.address import Allowed, checked_address
 from tracegrade.suites.mcp.client import VERSIONS, Listed, list_tools_at

@@ -22,7 +22,7 @@ from build.shop import HOUR, SECOND, WRONG_QUANTITY, crawl, fill, order, traffic
 from build.shop_incidents import fall, over, store, store_waiting
 from build.shop_runs import store_experiments
 from build.site import Site, serving
-from build.suite_runs import store_suite_runs
+from suites.build.suite_runs import store_suite_runs
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.files import sqlite_url

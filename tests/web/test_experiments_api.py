@@ -14,9 +14,6 @@ from build.shop_runs import store_run
 from build.site import Site
 from tracegrade.config import Config
 from tracegrade.rule.load import load_rules
-from tracegrade.store.files import sqlite_url
-from tracegrade.store.open import changing_store
-from tracegrade.suites.store.jobs import Job, add_job
 from tracegrade.web.problem import PREFIX
 
 
@@ -111,18 +108,6 @@ def test_a_body_that_is_no_json_is_refused(api: Api) -> None:
         answer = call(api.app, "PATCH", "/api/v1/runs/prompts/1", body, content_type="application/json")
         assert (answer.status, answer.json["type"]) == (400, PREFIX + "invalid-parameter"), answer.body
         assert answer.json["detail"].startswith("body: ")
-
-
-def test_what_a_job_writes_is_not_deleted(api: Api, tmp_path: Path) -> None:
-    with changing_store(sqlite_url(tmp_path)) as connection:
-        job = Job(tenant="default", id="aa", request={}, runs=["prompts/1"], state="running", created_ns=1)
-        add_job(connection, job)
-    for path in ("/runs/prompts/1", "/experiments/prompts"):
-        refused = api.call("DELETE", path)
-        assert (refused.status, refused.json["type"]) == (409, PREFIX + "not-possible")
-        assert "job aa, which is running, writes it" in refused.json["detail"]
-    assert api.get("/experiments/prompts")["runs"] == ["prompts/1", "prompts/2", "prompts/3"]
-    assert api.call("DELETE", "/runs/prompts/2").status == 200
 
 
 def test_a_deleted_run_is_gone_and_what_was_judged_live_stays(api: Api) -> None:

@@ -13,7 +13,7 @@ from build.api import DOCUMENT, TOOL_EVAL_DOCUMENT, Api
 from build.asgi import Called
 from build.shop_runs import store_run
 from build.site import Site
-from build.weather_suite import WEATHER_SUITE
+from suites.build.weather_suite import WEATHER_SUITE
 from suites.web.test_suites_api import CASE, MULTI_TURN, api_in
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.suites.settings import SuitesSettings

@@ -19,13 +19,13 @@ from starlette.types import ASGIApp
 
 from build import each, store_with
 from build.asgi import Called, call
-from build.jobs import weather
 from build.judged_traces import judged
 from build.shop import GOOD, RULES, SECOND, WRONG_ORDER, fill, order
 from build.shop_incidents import fall, store, store_waiting
 from build.shop_runs import store_run
 from build.site import Site, serving
 from build.websockets import Refused, opened
+from suites.build.jobs import weather
 from tracegrade.access.tokens import new_token
 from tracegrade.config import Config
 from tracegrade.deletion.request import Choice, Deletions

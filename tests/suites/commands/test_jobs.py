@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from build import each
 from build.engines import sqlite
-from build.jobs import Place, placed, right
-from build.scripted_models import Answer
+from suites.build.jobs import Place, placed, right
+from suites.build.scripted_models import Answer
 from tracegrade.cli import main
 from tracegrade.store.runs import delete_run
 

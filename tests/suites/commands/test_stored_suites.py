@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from build import store_with
-from build.scripted_mcp import TOOL, Script, scripted
-from build.scripted_models import Answer, calling, prompt_of, serving, write_models
+from suites.build.scripted_mcp import TOOL, Script, scripted
+from suites.build.scripted_models import Answer, calling, prompt_of, serving, write_models
 from tracegrade.cli import main
 from tracegrade.store.open import reading_store
 from tracegrade.store.runs import stored_runs

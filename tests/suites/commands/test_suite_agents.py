@@ -19,7 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from build import each, rest_long, store_with
 from build.processes import processes_with
-from build.scripted_models import calling, prompt_of, serving, write_models
+from suites.build.scripted_models import calling, prompt_of, serving, write_models
 from tracegrade.cli import main
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import reading_store

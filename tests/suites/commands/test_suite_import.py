@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from build import each
-from build.scripted_mcp import TOOL, Script, scripted
+from suites.build.scripted_mcp import TOOL, Script, scripted
 from tracegrade.cli import main
 from tracegrade.rule.load import load_rules
 

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from build import each, store_with
-from build.scripted_models import Answer, Script, Server, calling, prompt_of, saying, serving, write_models
+from suites.build.scripted_models import Answer, Script, Server, calling, prompt_of, saying, serving, write_models
 from tracegrade.cli import main
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import reading_store

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Engine
 
 from build.engines import engine, postgresql, sqlite
-from build.jobs import Placed, placed
+from suites.build.jobs import Placed, placed
 
 __all__ = ["engine", "postgresql", "sqlite"]
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from build import each
-from build.jobs import Place, Placed, right, weather
-from build.scripted_models import Answer
+from suites.build.jobs import Place, Placed, right, weather
+from suites.build.scripted_models import Answer
 from tracegrade.access.quotas import QuotasSettings
 from tracegrade.model.errors import NotFound, NotPossible, WrongValue
 from tracegrade.store.open import changing_store

@@ -14,8 +14,8 @@ from sqlalchemy import select, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from build import give_up_waiting
-from build.jobs import Place, Placed, right
-from build.scripted_models import Answer, calling, prompt_of, saying
+from suites.build.jobs import Place, Placed, right
+from suites.build.scripted_models import Answer, calling, prompt_of, saying
 from tracegrade.store import schema
 from tracegrade.store.errors import StoreError
 from tracegrade.store.open import one_at_a_time, reading

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from build.jobs import Place, Placed, right
-from build.scripted_models import Answer
+from suites.build.jobs import Place, Placed, right
+from suites.build.scripted_models import Answer
 from waiting import WITHIN_S, eventually
 
 

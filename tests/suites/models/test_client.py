@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from build.scripted_models import Answer, Script, Server, calling, completion, saying, serving, write_models
+from suites.build.scripted_models import Answer, Script, Server, calling, completion, saying, serving, write_models
 from tracegrade.suites.models import client as client_module
 from tracegrade.suites.models.asking import AskedModel
 from tracegrade.suites.models.client import ModelClient, ModelError

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from build import each
-from build.scripted_models import calling, completion, saying
+from suites.build.scripted_models import calling, completion, saying
 from tracegrade.suites.models.reply import (
     AS_OBJECT,
     IN_NAME,

@@ -12,9 +12,9 @@ import pytest
 
 from build import each, store_with
 from build.asgi import Called, call
-from build.scripted_models import write_models
 from build.site import Site, rows_of, serving, text_of
-from build.suite_runs import SUITE, store_suite_runs
+from suites.build.scripted_models import write_models
+from suites.build.suite_runs import SUITE, store_suite_runs
 from tracegrade.access.caller import Caller
 from tracegrade.config import Config
 from tracegrade.history.runs.experiment_entries import report as report_entry

@@ -10,9 +10,9 @@ import pytest
 
 from build.asgi import call
 from build.browser import axe, browser
-from build.scripted_models import write_models
 from build.site import Site, serving
-from build.suite_runs import SUITE, store_suite_runs
+from suites.build.scripted_models import write_models
+from suites.build.suite_runs import SUITE, store_suite_runs
 from tracegrade.config import Config
 from tracegrade.history.runs.experiment_entries import report
 from tracegrade.store.open import changing_store

@@ -14,11 +14,11 @@ import pytest
 from sqlalchemy import Engine
 
 from build import each
-from build.job_streams import Stream, names, page
-from build.jobs import Place, placed, right
-from build.scripted_models import Answer
 from build.site import Site
 from build.websockets import Client, Refused, opened
+from suites.build.job_streams import Stream, names, page
+from suites.build.jobs import Place, placed, right
+from suites.build.scripted_models import Answer
 from tracegrade.access.caller import Caller
 from tracegrade.suites.jobs.submit import cancel
 from tracegrade.suites.web import job_events

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from build.asgi import call
-from build.scripted_models import Answer, calling, saying
 from build.site import Site, rows_of, serving, text_of
-from build.suite_runs import CASES, SUITE, store_suite_runs
+from suites.build.scripted_models import Answer, calling, saying
+from suites.build.suite_runs import CASES, SUITE, store_suite_runs
 from tracegrade.access.caller import Caller
 from tracegrade.web.app import build_app
 

@@ -12,9 +12,9 @@ import pytest
 
 from build import each, store_with
 from build.asgi import Called, call
-from build.scripted_mcp import Script, scripted
 from build.site import Site, rows_of, serving, text_of
 from build.stored_runs import begin
+from suites.build.scripted_mcp import Script, scripted
 from tracegrade.config import Config
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.open import open_store, reading_store

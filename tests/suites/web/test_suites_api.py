@@ -12,9 +12,9 @@ from starlette.types import Message
 from build import each, store_with
 from build.api import TOOL_EVAL_DOCUMENT, Api
 from build.asgi import call
-from build.scripted_mcp import TOOL, Handler, Script, scripted
 from build.site import Site
-from build.weather_suite import WEATHER_SUITE
+from suites.build.scripted_mcp import TOOL, Handler, Script, scripted
+from suites.build.weather_suite import WEATHER_SUITE
 from tracegrade.config import Config
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.suites.settings import SuitesSettings

@@ -16,11 +16,11 @@ from sqlalchemy import Engine, func, select
 from build import each
 from build.api import DOCUMENT, TOOL_EVAL_DOCUMENT, Api
 from build.asgi import call
-from build.job_streams import names, page
-from build.jobs import Place, placed
-from build.scripted_models import Answer, calling, prompt_of, saying
 from build.site import serving
 from build.websockets import opened
+from suites.build.job_streams import names, page
+from suites.build.jobs import Place, placed
+from suites.build.scripted_models import Answer, calling, prompt_of, saying
 from suites.web.test_suites_api import WEATHER_SUITE
 from tracegrade.access.caller import Caller
 from tracegrade.cli import main

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from build.browser import browser
-from build.scripted_models import Answer, calling, prompt_of, serving, write_models
 from build.served import Server, served
-from build.weather_suite import WEATHER_SUITE
+from suites.build.scripted_models import Answer, calling, prompt_of, serving, write_models
+from suites.build.weather_suite import WEATHER_SUITE
 
 pytestmark = pytest.mark.long
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from build.jobs import WEATHER, right
-from build.scripted_models import Answer, prompt_of, serving, write_models
-from build.scripted_models import Server as ModelServer
 from build.served import Server, alive, children, served
+from suites.build.jobs import WEATHER, right
+from suites.build.scripted_models import Answer, prompt_of, serving, write_models
+from suites.build.scripted_models import Server as ModelServer
 from waiting import eventually
 
 pytestmark = pytest.mark.long

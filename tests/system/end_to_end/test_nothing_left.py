@@ -13,9 +13,9 @@ from end_to_end.test_alert import FELL, MISSING, RULE, Webhook, downstream, reme
 from build.everything import places_of, rows_by_table
 from build.kept import id_of, secret_trace
 from build.otlp import payload, spans_of
-from build.scripted_models import Answer, calling, prompt_of, serving, write_models
-from build.scripted_models import Server as ModelServer
 from build.served import Downstream, Server, export, exporter, served
+from suites.build.scripted_models import Answer, calling, prompt_of, serving, write_models
+from suites.build.scripted_models import Server as ModelServer
 from tracegrade.store.delete import delete_older
 from tracegrade.store.open import open_store
 from tracegrade.store.runs import Entry, add_entry

@@ -6,7 +6,7 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from build.scripted_models import Answer, calling, prompt_of, saying, serving, write_models
+from suites.build.scripted_models import Answer, calling, prompt_of, saying, serving, write_models
 from tracegrade.cli import main
 
 TOOL = {

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any, ClassVar
 
-from build.jobs import Place
 from build.site import Site, serving
+from suites.build.jobs import Place
 from tracegrade.config import WebSettings
 from waiting import WITHIN_S
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Engine, select
 
-from build.scripted_models import Answer, Script, Server, calling, prompt_of, serving, write_models
+from suites.build.scripted_models import Answer, Script, Server, calling, prompt_of, serving, write_models
 from tracegrade.config import Config
 from tracegrade.store.documents import new_id
 from tracegrade.store.open import one_at_a_time, reading
