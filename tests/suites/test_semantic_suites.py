@@ -15,8 +15,7 @@ from tracegrade.document.problem import FileError
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.rule.reading import FILES_ALONE, RuleReading
-from tracegrade.suites.stored import runnable_suite
-from tracegrade.suites.unset import unset_needs
+from tracegrade.suites.stored import runnable_suite, unset_needs
 
 SUITE = {"name": "Meaning", "tools": [WEATHER], "test_cases": [{**PARIS, "param_scoring": "semantic"}]}
 

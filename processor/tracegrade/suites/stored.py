@@ -19,6 +19,7 @@ from tracegrade.evaluate.criteria.semantic import NOT_LOADED, comparing_by
 from tracegrade.model.json_value import JsonValue, encodable
 from tracegrade.rule.reading import FILES_ALONE, RuleReading
 from tracegrade.rule.rule import Rule
+from tracegrade.rule.semantic_model import why_no_model
 from tracegrade.suites.bfcl import is_bfcl
 from tracegrade.suites.imported import (
     JsonObject,
@@ -41,7 +42,6 @@ from tracegrade.suites.tool_suite import (
     read_case,
     unsaid_note,
 )
-from tracegrade.suites.unset import unset_needs
 from tracegrade.suites.written import contradiction, unusual_names, wrong_fields, wrong_tools
 
 MOST_CASES = 10_000
@@ -383,3 +383,18 @@ def _next_number(taken: Iterable[str]) -> int:
     """The number for a new case, higher than those of the others: an id that was deleted is not soon another's."""
     numbers = [int(tail) for name in taken if (tail := name.removeprefix("case-")).isdecimal() and len(tail) < 10]
     return max([*numbers, 0]) + 1
+
+
+def unset_needs(cases: Iterable[StoredCase], reading: RuleReading) -> list[str]:
+    """A sentence for each of `cases` that cannot be judged with these settings: the case, and the setting to set.
+
+    No model is loaded: that a folder holds none shows when the suite is run.
+    """
+    why = why_no_model(reading.semantic_model)
+    if why is None:
+        return []
+    return [
+        f"case {case.id!r}: param_scoring: semantic needs a model of text embeddings: {why}"
+        for case in cases
+        if case.body.get("param_scoring") == "semantic" and case.body.get("scoring_config") is None
+    ]

@@ -348,7 +348,7 @@ def _add(
     from tracegrade.store.open import reading_store
     from tracegrade.suites.keeping import add_suite, replace_suite, suite_called
     from tracegrade.suites.store.suites import suites_called
-    from tracegrade.suites.unset import unset_needs
+    from tracegrade.suites.stored import unset_needs
 
     make_files_private()
     config = asking.config()

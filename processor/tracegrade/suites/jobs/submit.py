@@ -1,16 +1,19 @@
-"""Queue a job, cancel one, or queue one again; a worker is told that there is something to do."""
+"""Queue a job, cancel one, queue one again, or delete one; a worker is told that there is something to do."""
 
 import time
+from contextlib import suppress
 
 from sqlalchemy import Connection
 
 from tracegrade.config import Config
 from tracegrade.history.runs.recorded_run import deleted_run
+from tracegrade.history.runs.run_changes import check_unpinned, delete_stored_run
 from tracegrade.model.errors import NotFound, NotPossible
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.rule.reading import RuleReading
 from tracegrade.store.documents import new_id
 from tracegrade.store.open import changing_store
+from tracegrade.store.runs import stored_run
 from tracegrade.suites.jobs.suite_request import SuiteRequest, WrongRequest, known_models
 from tracegrade.suites.models.settings import chosen_models
 from tracegrade.suites.runs.experiment import experiment_for
@@ -20,12 +23,13 @@ from tracegrade.suites.store.jobs import (
     Job,
     add_job,
     cancel_job,
+    delete_job,
     resume_job,
     stored_job,
     stored_jobs,
 )
 from tracegrade.suites.store.suites import StoredSuite, stored_suite
-from tracegrade.suites.unset import unset_needs
+from tracegrade.suites.stored import unset_needs
 
 MOST_UNITS = 100_000
 """What one job may ask: its cases, by each model, so often as they are repeated."""
@@ -145,3 +149,38 @@ def known_job(connection: Connection, tenant: str, id_: str) -> Job:
     if job is None:
         raise NotFound(f"there is no job {id_!r}; 'tracegrade jobs list' shows which there are")
     return job
+
+
+def delete_with_runs(store_url: str, tenant: str, id_: str, *, force: bool = False) -> int:
+    """Delete a job that has ended, its events, runs and traces; where it is interrupted, again does the rest.
+
+    Returns:
+        How many traces went.
+
+    Raises:
+        NotFound: there is none.
+        NotPossible: it is not finished; or, without `force`, another experiment has a run of it pinned as its baseline.
+        StoreError: the store cannot be written.
+    """
+    with changing_store(store_url) as connection:
+        job = stored_job(connection, tenant, id_)
+    if job is None:
+        raise NotFound(f"there is no job {id_!r}; 'tracegrade jobs list' shows which there are")
+    if job.state in UNFINISHED:
+        raise NotPossible(f"job {id_} is {job.state}: cancel it before you delete it")
+    if not force:
+        with changing_store(store_url) as connection:
+            for run in job.runs:
+                if (found := stored_run(connection, tenant, run)) is not None:
+                    check_unpinned(connection, tenant, job.runs, (), but=found.experiment)
+    deleted = 0
+    for run in job.runs:
+        with suppress(NotFound):  # deleted before
+            deleted += delete_stored_run(store_url, tenant, run, force=force)
+    # At the end, as it names the runs. If it was queued meanwhile, it fails: what it had stored is gone.
+    with changing_store(store_url) as connection:
+        current = stored_job(connection, tenant, id_)
+        if current is not None and current.state in UNFINISHED:
+            raise NotPossible(f"job {id_} was queued again meanwhile: cancel it before you delete it")
+        delete_job(connection, tenant, id_)
+    return deleted

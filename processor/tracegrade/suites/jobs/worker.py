@@ -9,6 +9,8 @@ import os
 import socket
 import threading
 import time
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -21,10 +23,10 @@ from tracegrade.store.database import Lock
 from tracegrade.store.errors import StoreError
 from tracegrade.store.open import one_at_a_time, open_store, reading
 from tracegrade.store.registry import database
-from tracegrade.suites.jobs.limits import next_job
 from tracegrade.suites.jobs.suite_job import JobLost, SuiteJob
-from tracegrade.suites.settings import suites_settings
-from tracegrade.suites.store.jobs import UNFINISHED, Job, claim, interrupt_running, note, stored_jobs
+from tracegrade.suites.jobs.suite_request import providers_of
+from tracegrade.suites.settings import JobsSettings, suites_settings
+from tracegrade.suites.store.jobs import UNFINISHED, WAITING, Job, claim, interrupt_running, note, stored_jobs
 
 LOOK_EVERY_S = 0.25
 """How soon a cancelled job ends, and a submitted one begins."""
@@ -190,3 +192,26 @@ class Worker:
             running.thread.join(max(0.0, until_s - time.monotonic()))
             with suppress(JobLost, SQLAlchemyError):
                 running.work.end("interrupted", "its worker ended")
+
+
+def next_job(unfinished: Sequence[Job], limits: JobsSettings) -> Job | None:
+    """The job to begin; None where none may.
+
+    The first that was submitted comes first, those that were interrupted before all others. One that waits for a
+    provider is not overtaken by a later one that asks this provider.
+    """
+    running = [job for job in unfinished if job.state == "running"]
+    if len(running) >= limits.at_a_time:
+        return None
+    of_tokens = Counter((job.tenant, job.owner) for job in running)
+    asked = Counter(provider for job in running for provider in providers_of(job.request))
+    taken = {provider for provider, number in asked.items() if number >= limits.of_one_provider}
+    waiting = [job for job in unfinished if job.state in WAITING]
+    for job in sorted(waiting, key=lambda job: (job.state != "interrupted", job.created_ns, job.id)):
+        if of_tokens[job.tenant, job.owner] >= limits.of_one_token:
+            continue
+        providers = providers_of(job.request)
+        if not providers & taken:
+            return job
+        taken |= providers
+    return None

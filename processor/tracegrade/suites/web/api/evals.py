@@ -15,8 +15,8 @@ from tracegrade.history.runs.run_changes import delete_stored_run
 from tracegrade.model.errors import NotFound
 from tracegrade.store.runs import State
 from tracegrade.suites.imported import rule_id_of
-from tracegrade.suites.jobs.delete import delete_with_runs
-from tracegrade.suites.jobs.submit import cancel, submit
+from tracegrade.suites.jobs.best import best_request
+from tracegrade.suites.jobs.submit import cancel, delete_with_runs, submit
 from tracegrade.suites.jobs.suite_job import scores_of
 from tracegrade.suites.jobs.suite_request import suite_request
 from tracegrade.suites.keeping import known_suite
@@ -49,7 +49,6 @@ from tracegrade.suites.web.api.eval_documents import (
 )
 from tracegrade.suites.web.api.experiments import ExperimentName, suite_names
 from tracegrade.suites.web.api.jobs import Word, word_of
-from tracegrade.suites.web.best import best_request
 from tracegrade.suites.web.evals import known_models
 from tracegrade.suites.web.job_events import values_of
 from tracegrade.web.api.documents import ExactJson

@@ -13,8 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from tracegrade.display import json_text
 from tracegrade.history.runs.run_changes import LONGEST_KEY, LONGEST_VALUE, MOST_LABELS
 from tracegrade.model.errors import NotFound
-from tracegrade.suites.jobs.delete import delete_with_runs
-from tracegrade.suites.jobs.submit import cancel, resume, submit
+from tracegrade.suites.jobs.submit import cancel, delete_with_runs, resume, submit
 from tracegrade.suites.jobs.suite_request import LONGEST_PROMPT, MOST_MODELS, SuiteRequest, suite_request
 from tracegrade.suites.models.asking import ToolChoice
 from tracegrade.suites.store.jobs import STATES, UNFINISHED, Job, State, last_event, stored_job, stored_jobs

@@ -20,8 +20,7 @@ from tracegrade.suites.keeping import (
     without_case,
 )
 from tracegrade.suites.store.suites import StoredCase, StoredSuite, suite_heads
-from tracegrade.suites.stored import Read, document_of, notes_of, with_case_fields, with_cases, with_fields
-from tracegrade.suites.unset import unset_needs
+from tracegrade.suites.stored import Read, document_of, notes_of, unset_needs, with_case_fields, with_cases, with_fields
 from tracegrade.suites.web.api.suite_documents import (
     CasesDocument,
     DeletedSuite,

@@ -7,8 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from tracegrade.suites.jobs.delete import delete_with_runs
-from tracegrade.suites.jobs.submit import cancel, resume
+from tracegrade.suites.jobs.submit import cancel, delete_with_runs, resume
 from tracegrade.suites.store.jobs import UNFINISHED, stored_job, stored_jobs
 from tracegrade.suites.web.addresses import eval_address, job_events_address
 from tracegrade.suites.web.evals import evals_of, known_models, results_of, runs_without_job

@@ -11,6 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from tracegrade.history.runs.experiments import Timeline
 from tracegrade.model.errors import NotPossible, TraceGradeError
 from tracegrade.store.errors import StoreError
+from tracegrade.suites.jobs.best import best_request
 from tracegrade.suites.jobs.submit import submit
 from tracegrade.suites.jobs.suite_request import SuiteRequest
 from tracegrade.suites.keeping import NoSuchSuite
@@ -18,7 +19,6 @@ from tracegrade.suites.runs.cases import is_suite_run
 from tracegrade.suites.runs.experiment_changes import make
 from tracegrade.suites.store.suites import suite_heads
 from tracegrade.suites.web.addresses import eval_address
-from tracegrade.suites.web.best import best_request
 from tracegrade.web.addresses import experiment_address
 from tracegrade.web.forms import form_of
 from tracegrade.web.pages import experiments

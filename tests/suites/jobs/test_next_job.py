@@ -3,7 +3,7 @@
 from typing import Any
 
 from build import each
-from tracegrade.suites.jobs.limits import next_job
+from tracegrade.suites.jobs.worker import next_job
 from tracegrade.suites.settings import JobsSettings
 from tracegrade.suites.store.jobs import Job
 
