@@ -88,7 +88,7 @@ def test_the_tools_of_a_server_without_a_handshake_are_listed() -> None:
 
 def test_the_tools_of_a_program_are_listed() -> None:
     mcp_server = pytest.importorskip("suites.mcp_server", reason="needs pip install -e '.[mcp]'")
-    assert list_tools(PROGRAM, HERE) == Listed(mcp_server.TOOLS)
+    assert list_tools(PROGRAM, HERE) == Listed(mcp_server.TOOLS, "weather")
 
 
 def test_the_tools_become_a_rule_and_a_suite(tmp_path: Path) -> None:
@@ -107,8 +107,8 @@ def test_the_tools_become_a_rule_and_a_suite(tmp_path: Path) -> None:
 @each(
     ("server", "why"),
     [
-        ("stdio:no-such-program --x", "none answers .*No such file"),
-        ("stdio:true", "none answers .Connection closed"),
+        ("stdio:no-such-program --x", "expected an MCP server: .*No such file"),
+        ("stdio:true", "expected an MCP server: Connection closed"),
         ("stdio:", "expected a command after stdio:, found nothing"),
         ("stdio:'x", "expected a command after stdio:: No closing quotation"),
     ],
@@ -119,10 +119,11 @@ def test_what_is_no_program_of_mcp_is_said(server: str, why: str) -> None:
         list_tools(server, HERE)
 
 
-def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+@each("server", ["stdio:true", "http://127.0.0.1:9/mcp"])
+def test_without_the_extra_it_is_named(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
     with pytest.raises(SuiteError, match=r"pip install 'tracegrade\[mcp\]'"):
-        list_tools("stdio:true", HERE)
+        list_tools(server, HERE)
 
 
 def test_a_rule_is_named_by_the_program_alone() -> None:

@@ -9,7 +9,11 @@ from queue import SimpleQueue
 from typing import Any
 
 TOOL = {"name": "get_weather", "description": "Of a city", "inputSchema": {"type": "object", "required": ["city"]}}
-WELCOME = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "weather"}}
+WELCOME = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {"tools": {}},
+    "serverInfo": {"name": "weather", "version": "1"},
+}
 
 
 class Script:

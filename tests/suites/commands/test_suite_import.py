@@ -52,13 +52,15 @@ def test_a_suite_is_written_its_cases_added_and_a_rule_made_of_it(tmp_path: Path
 
 def test_a_dash_gives_the_suite_alone_on_standard_output() -> None:
     script = Script()
-    script.results["tools/list"] = [{"tools": [TOOL, {"name": "b"}]}]
+    script.results["tools/list"] = [
+        {"tools": [TOOL, TOOL | {"name": "b", "inputSchema": {"type": "object", "$ref": "https://example.org/x"}}]}
+    ]
     with scripted(script) as base:
         made = run(
             "suite", "import", "--mcp", f"{base}/mcp", "--allow-host", "127.0.0.1", "--name", "Mine", "--to", "-"
         )
     assert json.loads(made.stdout)["name"] == "Mine"
-    assert made.stderr == "Note: tool 'b' is left out: expected an inputSchema, which is an object.\n"
+    assert made.stderr.startswith("Note: tool 'b' is left out: no JSON Schema: ")
 
 
 def test_a_folder_gets_a_file_named_as_the_suite(tmp_path: Path) -> None:

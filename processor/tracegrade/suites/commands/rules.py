@@ -26,10 +26,10 @@ def import_(source: str, rule_id: str, folder: Path, answers: str | None, replac
     """Make a rule from a suite, from a BFCL list, or from the tools of an MCP server.
 
     SOURCE is a file ('-' for standard input), or an MCP server: its http(s) address (streamable HTTP, or SSE), or
-    'stdio:COMMAND' for one that is a program (needs the extra tracegrade[mcp]). A suite is {name, tools, test_cases};
-    each test case becomes a case of the rule, with literal values. From a server's tools, a rule is made that checks
-    arguments against the tools' schemas. The rule is written to imported/ID in the folder. What the rule does not need
-    of the suite is kept beside it, in suite.json.
+    'stdio:COMMAND' for one that is a program; both need the extra tracegrade[mcp]. A suite is {name, tools,
+    test_cases}; each test case becomes a case of the rule, with literal values. From a server's tools, a rule is made
+    that checks arguments against the tools' schemas. The rule is written to imported/ID in the folder. What the rule
+    does not need of the suite is kept beside it, in suite.json.
     """
     from tracegrade.suites.bfcl import import_bfcl, is_bfcl
     from tracegrade.suites.imported import read_document, read_text, write_rule

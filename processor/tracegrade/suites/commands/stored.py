@@ -241,8 +241,8 @@ def _expected(body: Mapping[str, Any]) -> str:
     "--mcp",
     "server",
     metavar="ADDRESS",
-    help="The MCP server: its http(s) address, of streamable HTTP or of SSE; or 'stdio:COMMAND' for a program, which "
-    "needs the extra tracegrade[mcp].",
+    help="The MCP server: its http(s) address, of streamable HTTP or of SSE; or 'stdio:COMMAND' for a program. Needs "
+    "the extra tracegrade[mcp].",
 )
 @click.option(
     "--to",

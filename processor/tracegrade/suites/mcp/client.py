@@ -1,198 +1,231 @@
-"""What is said to an MCP server to learn of its tools: a handshake where it wants one, then its lists, page by page.
+"""Asks an MCP server for its tools by the MCP SDK: at an address, by streamable HTTP, then by the older SSE."""
 
-Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle and .../server/tools; since 2026-07-28
-there is no handshake, and each request says its version itself.
-"""
-
-from collections.abc import Mapping
+import asyncio
+import json
+import logging
+import shlex
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from tracegrade.model.json_value import JsonValue
+from tracegrade.display import printable
 from tracegrade.suites.imported import JsonObject, SuiteError
 from tracegrade.suites.mcp.address import ServerAddress
-from tracegrade.suites.mcp.connection import ServerHttp
-from tracegrade.suites.mcp.transports import OtherTransport, Sse, StreamableHttp, Transport
+from tracegrade.suites.mcp.headers import SentHeaders
 
+if TYPE_CHECKING:
+    from tracegrade.suites.mcp.transport import CheckedTransport
+
+STDIO = "stdio:"
 MAX_TOOLS = 1000
 MAX_PAGES = 100
-VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-"""Of the protocol, those with a handshake, the newest first."""
-WITHOUT_HANDSHAKE = "2026-07-28"
+ANSWER_S = 15.0
+MOST_S = 60.0
 
-_NO_SUCH_METHOD = -32601
-_UNSUPPORTED_VERSION = -32022
-_MOST_MESSAGES = 1000  # of one answer: logs and progress may come before it
-_META = "io.modelcontextprotocol/"
-_CLIENT: JsonObject = {"name": "tracegrade", "version": version("tracegrade")}
+_SHOWN = 200  # characters of what a server says
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What a server says of itself: its tools as it wrote them, and its name, "" if it has none."""
+    """What a server says of itself: its tools, each with name, description and inputSchema; and its name, or ""."""
 
     tools: list[JsonObject]
     name: str = ""
 
 
-class _Refused(Exception):
-    """The server answered a request by an error of JSON-RPC."""
-
-    def __init__(self, error: JsonValue) -> None:
-        super().__init__()
-        described = error if isinstance(error, dict) else {}
-        self.code = described.get("code")
-        self.message = str(described.get("message", ""))[:200]
-        found = described.get("data")
-        supported = found.get("supported") if isinstance(found, dict) else None
-        self.supported = supported if isinstance(supported, list) else []
+class _Wrong(Exception):
+    """What is wrong with what a server said, such as "has no tools"."""
 
 
-def list_tools_at(server: ServerAddress, headers: Mapping[str, str]) -> Listed:
+def list_tools_at(
+    server: ServerAddress, headers: Mapping[str, str], *, answer_s: float = ANSWER_S, most_s: float = MOST_S
+) -> Listed:
     """The tools of the MCP server at `server`.
 
     Args:
         server: where it is.
         headers: sent with every request.
+        answer_s: the longest wait for an answer.
+        most_s: the longest time for all.
 
     Raises:
-        SuiteError: it is no MCP server, refuses, or goes beyond a bound; never shows a header's value.
+        SuiteError: the extra is not installed, or the server is no MCP server, refuses, or goes beyond a bound; never
+            shows a header's value.
     """
-    with ServerHttp(server, headers) as http:
-        streamable = StreamableHttp(http)
+    _require_sdk(server.url)
+    from tracegrade.suites.mcp.transport import CheckedTransport
+
+    async def listed() -> Listed:
+        transport = None
         try:
-            return _Conversation(http, streamable).listed()
-        except OtherTransport as posted:
-            try:
-                older = Sse(http)
-            except OtherTransport as got:
-                raise http.refusal(
-                    f"expected an MCP server, found one that answers POST by {posted.status}, and GET by "
-                    f"{got.status} without a stream of events"
-                ) from None
+            async with asyncio.timeout(most_s) as deadline:
+                transport = CheckedTransport(server, headers, deadline, answer_s)
+                return await _listed_over_http(transport, answer_s)
+        except Exception as error:
+            assert transport is not None
+            raise transport.refused or transport.refusal(_said(error, answer_s, most_s)) from None
+
+    found = asyncio.run(listed())
+    sent = SentHeaders(headers)
+    tools = [{name: sent.masked(value) for name, value in tool.items()} for tool in found.tools]
+    return Listed(tools, sent.masked_in(found.name))
+
+
+def list_tools_of(server: str) -> Listed:
+    """The tools of the program that `server`, ``stdio:COMMAND``, names.
+
+    Raises:
+        SuiteError: the extra is not installed, or the program is no MCP server.
+    """
+    command, *arguments = _command(server)
+    _require_sdk(server)
+    from mcp import StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
+    async def listed() -> Listed:
+        async with asyncio.timeout(MOST_S):
+            program = StdioServerParameters(command=command, args=arguments)
+            # Its own default is whatever standard error was when the SDK was imported.
+            return await _listed(stdio_client(program, errlog=sys.__stderr__ or sys.stderr), ANSWER_S)
+
+    try:
+        return asyncio.run(listed())
+    except Exception as error:  # whatever the SDK raises
+        raise SuiteError(f"{server}: {printable(_said(error, ANSWER_S, MOST_S))}") from None
+
+
+def program_name(server: str) -> str:
+    """The program of ``stdio:COMMAND`` alone, since arguments may be secret."""
+    return Path(_command(server)[0]).name
+
+
+def _require_sdk(server: str) -> None:
+    try:
+        import mcp  # noqa: F401
+    except ModuleNotFoundError:
+        raise SuiteError(f"{server}: asking an MCP server needs an extra: pip install 'tracegrade[mcp]'") from None
+    for talkative in ("mcp", "client", "httpx2"):  # they log what they raise, what servers say, and whole addresses
+        logging.getLogger(talkative).setLevel(logging.CRITICAL)
+
+
+async def _listed_over_http(transport: "CheckedTransport", answer_s: float) -> Listed:
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.shared.exceptions import MCPError
+
+    async with transport.client() as http:
         try:
-            return _Conversation(http, older).listed()
-        finally:
-            older.close()
-
-
-class _Conversation:
-    """Requests and their answers, over one transport."""
-
-    def __init__(self, http: ServerHttp, transport: Transport) -> None:
-        self._http = http
-        self._transport = transport
-        self._number = 0
-        self._meta: JsonObject = {}
-
-    def listed(self) -> Listed:
-        """Everything that is asked of the server."""
-        try:
-            name = self._greet()
-            tools = self._tools()
-        except _Refused as refused:
-            if refused.code == _NO_SUCH_METHOD:
-                raise self._http.refusal("has no tools: it does not know tools/list") from None
-            raise self._http.refusal(f"answers with error {refused.code}: {refused.message}") from None
-        self._transport.close()
-        if not tools:
-            raise self._http.refusal("has no tools: its list is empty")
-        return Listed(tools, name)
-
-    def _greet(self) -> str:
-        """Agree on a version of the protocol. Returns the server's name."""
-        try:
-            result = self._initialized(VERSIONS[0])
-        except _Refused as refused:
-            known = [one for one in VERSIONS[1:] if one in refused.supported]
-            if known:
-                result = self._initialized(known[0])
-            elif WITHOUT_HANDSHAKE in refused.supported or refused.code == _NO_SUCH_METHOD:
-                return self._go_without()
-            elif refused.supported or refused.code == _UNSUPPORTED_VERSION:
-                raise self._other_version(", ".join(map(str, refused.supported))) from None
-            else:
+            # The transport counts the bytes of all events.
+            return await _listed(
+                streamable_http_client(transport.url, http_client=http, max_sse_event_size=None), answer_s
+            )
+        except Exception as error:
+            if transport.is_spoken or not isinstance(_first(error), MCPError):
                 raise
-        agreed = result.get("protocolVersion")
-        if agreed not in VERSIONS:
-            raise self._other_version(str(agreed))
-        self._transport.speak({"MCP-Protocol-Version": str(agreed)})
-        self._transport.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        return _name(result.get("serverInfo"))
+        return await _listed(_older(transport, answer_s), answer_s, mode="legacy")
 
-    def _initialized(self, offered: str) -> JsonObject:
-        return self._ask("initialize", {"protocolVersion": offered, "capabilities": {}, "clientInfo": _CLIENT})
 
-    def _go_without(self) -> str:
-        self._meta = {
-            f"{_META}protocolVersion": WITHOUT_HANDSHAKE,
-            f"{_META}clientInfo": _CLIENT,
-            f"{_META}clientCapabilities": {},
-        }
-        self._transport.speak({"MCP-Protocol-Version": WITHOUT_HANDSHAKE, "Mcp-Method": "tools/list"})
-        return ""
+@asynccontextmanager
+async def _older(transport: "CheckedTransport", answer_s: float) -> AsyncIterator[Any]:
+    """The transport by SSE, whose stream of events begins with an address to post to."""
+    from mcp.client.sse import sse_client
 
-    def _other_version(self, found: str) -> SuiteError:
-        expected = ", ".join([WITHOUT_HANDSHAKE, *VERSIONS])
-        return self._http.refusal(f"speaks MCP {found[:100] or 'of an unknown version'}; expected one of {expected}")
+    async with AsyncExitStack() as stack:
+        try:
+            async with asyncio.timeout(answer_s):  # the SDK waits on where the first event is none of an address
+                client = sse_client(transport.url, httpx_client_factory=transport.client, sse_read_timeout=answer_s)
+                opened = await stack.enter_async_context(client)
+        except TimeoutError:
+            what = "its stream of events does not begin with the event 'endpoint' and an address at the same server"
+            raise transport.refuse(f"expected an MCP server; {what}") from None
+        except Exception:
+            posted, got = (transport.answers.get(method, "nothing") for method in ("POST", "GET"))
+            what = f"found one that answers POST by {posted}, and GET by {got} without a stream of events"
+            raise transport.refuse(f"expected an MCP server, {what}") from None
+        yield opened
 
-    def _tools(self) -> list[JsonObject]:
+
+async def _listed(server: Any, answer_s: float, *, mode: str = "auto") -> Listed:
+    """The tools of `server`, whatever of the SDK's it is."""
+    from mcp import Client
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import METHOD_NOT_FOUND, Implementation
+
+    own = Implementation(name="tracegrade", version=version("tracegrade"))
+    async with Client(server, mode=mode, read_timeout_seconds=answer_s, client_info=own, cache=None) as client:
         found: list[JsonObject] = []
-        cursor: JsonValue = None
+        cursor = None
         for _ in range(MAX_PAGES):
-            page = self._ask("tools/list", {} if cursor is None else {"cursor": cursor})
-            tools = page.get("tools")
-            if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
-                raise self._http.refusal("answers tools/list without a list of tools")
-            found += [tool for tool in tools if isinstance(tool, dict)]
+            try:
+                page = await client.list_tools(cursor=cursor)
+            except MCPError as error:
+                if error.code == METHOD_NOT_FOUND:
+                    raise _Wrong("has no tools: it does not know tools/list") from None
+                raise
+            found += [_tool(tool) for tool in page.tools]
             if len(found) > MAX_TOOLS:
-                raise self._http.refusal(f"lists more than {MAX_TOOLS} tools")
-            cursor = page.get("nextCursor")
+                raise _Wrong(f"lists more than {MAX_TOOLS} tools")
+            cursor = page.next_cursor
             if not cursor:
-                return found
-        raise self._http.refusal(f"lists its tools on more than {MAX_PAGES} pages")
-
-    def _ask(self, method: str, parameters: JsonObject) -> JsonObject:
-        """The result of a request; what the server says and asks before it gives that is answered as far as it must."""
-        self._number += 1
-        request: JsonObject = {"jsonrpc": "2.0", "id": self._number, "method": method}
-        if self._meta:
-            parameters = {**parameters, "_meta": self._meta}
-        if parameters:
-            request["params"] = parameters
-        for number, message in enumerate(self._transport.exchange(request)):
-            if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-                raise self._http.refusal("expected an MCP server, found JSON that is no JSON-RPC 2.0")
-            if number == _MOST_MESSAGES:
-                raise self._http.refusal(f"sends more than {_MOST_MESSAGES} messages and no answer to {method}")
-            if "method" in message:
-                self._reply(message)
-            elif message.get("id") in (self._number, None):  # none where the server could not read the request
-                return self._result(message, method)
-        raise self._http.refusal(f"ends its answer to {method} before it gives one")
-
-    def _result(self, message: JsonObject, method: str) -> JsonObject:
-        if "error" in message:
-            raise _Refused(message["error"])
-        result = message.get("result")
-        if not isinstance(result, dict):
-            raise self._http.refusal(f"answers {method} without a result")
-        return result
-
-    def _reply(self, message: JsonObject) -> None:
-        """Answer a server's own request: a ping, else that we do not know of it. Notifications are not answered."""
-        if message.get("id") is None:
-            return
-        answer: JsonObject = {"jsonrpc": "2.0", "id": message["id"]}
-        if message.get("method") == "ping":
-            self._transport.send(answer | {"result": {}})
+                break
         else:
-            refusal: JsonObject = {"code": _NO_SUCH_METHOD, "message": "Method not found"}
-            self._transport.send(answer | {"error": refusal})
+            raise _Wrong(f"lists its tools on more than {MAX_PAGES} pages")
+        if not found:
+            raise _Wrong("has no tools: its list is empty")
+        return Listed(found, _name(client.server_info))
 
 
-def _name(server: JsonValue) -> str:
+def _tool(tool: Any) -> JsonObject:
+    described: JsonObject = {} if tool.description is None else {"description": tool.description}
+    return {"name": tool.name, **described, "inputSchema": tool.input_schema}
+
+
+def _name(server: Any) -> str:
     """How a server calls itself, for people if it says."""
-    described = server if isinstance(server, dict) else {}
-    names = [described.get("title"), described.get("name")]
-    return next((name.strip()[:200] for name in names if isinstance(name, str) and name.strip()), "")
+    names = [] if server is None else [server.title, server.name]
+    return next((name.strip()[:_SHOWN] for name in names if name and name.strip()), "")
+
+
+def _said(error: Exception, answer_s: float, most_s: float) -> str:
+    """What a server does that ended the conversation."""
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT, UNSUPPORTED_PROTOCOL_VERSION
+    from pydantic import ValidationError
+
+    first = _first(error)
+    text = str(first).partition("\n")[0][:_SHOWN]
+    if isinstance(first, TimeoutError):
+        return f"has not told all its tools within {most_s:g} s"
+    if isinstance(first, _Wrong):
+        return text
+    if isinstance(first, ValidationError):
+        wrong = first.errors()[0]
+        text = f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"[:_SHOWN]
+    elif isinstance(first, MCPError):
+        if first.code == REQUEST_TIMEOUT:
+            return f"no answer within {answer_s:g} s"
+        if first.code == UNSUPPORTED_PROTOCOL_VERSION:
+            text = f"it speaks other versions of MCP: {json.dumps(first.error.data)[:_SHOWN]}"
+        elif first.code not in (CONNECTION_CLOSED, PARSE_ERROR):  # those are the SDK's own
+            return f"answers with error {first.code}: {text}"
+    return f"expected an MCP server: {text or type(first).__name__}"
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first that went wrong: the SDK's tasks raise it in groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _command(server: str) -> list[str]:
+    try:
+        command = shlex.split(server.removeprefix(STDIO))
+    except ValueError as error:
+        raise SuiteError(f"{server}: expected a command after {STDIO}: {error}") from None
+    if not command:
+        raise SuiteError(f"{server}: expected a command after {STDIO}, found nothing")
+    return command

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping
 
+from tracegrade.model.json_value import JsonValue
+
 _SHORTEST_SECRET = 8  # a shorter one is a word that texts may hold by chance
 _MASK = "**********"
 
@@ -42,3 +44,13 @@ class SentHeaders:
         for secret in self._secrets:
             text = text.replace(secret, _MASK)
         return text
+
+    def masked(self, value: JsonValue) -> JsonValue:
+        """`value` with every text masked."""
+        if isinstance(value, str):
+            return self.masked_in(value)
+        if isinstance(value, list):
+            return [self.masked(item) for item in value]
+        if isinstance(value, dict):
+            return {self.masked_in(name): self.masked(item) for name, item in value.items()}
+        return value

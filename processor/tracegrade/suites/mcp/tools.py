@@ -8,8 +8,7 @@ from tracegrade.evaluate.criteria.json_schema import JsonSchema, JsonSchemaError
 from tracegrade.model.json_value import JsonValue
 from tracegrade.suites.imported import Imported, JsonObject, SuiteError, head, rule_id_of
 from tracegrade.suites.mcp.address import Allowed, checked_address
-from tracegrade.suites.mcp.client import Listed, list_tools_at
-from tracegrade.suites.mcp.program import STDIO, list_tools_of, program_name
+from tracegrade.suites.mcp.client import STDIO, Listed, list_tools_at, list_tools_of, program_name
 from tracegrade.suites.written import LONGEST_TOOL_NAME, unusual_names
 
 # What the interface that most models are asked by takes as the name of a function.
