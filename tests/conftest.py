@@ -38,16 +38,21 @@ settings.load_profile("few")
 
 TESTS = Path(__file__).parent
 
-# These are of the whole product: they ask every address of the page, or read the documentation of everything.
+# These are of the whole product: they ask every command or every address, or read the documentation of everything.
 _OF_ALL_PARTS = (
+    "cli/test_code_files.py",
+    "cli/test_source_report.py",
+    "cli/test_tenants.py",
     "docs",
     "golden",
     "test_docs.py",
+    "test_part.py",
     "test_site.py",
     "web/screenshots.py",
     "web/test_browser.py",
     "web/test_masked.py",
     "web/test_schemathesis.py",
+    "web/test_sent_bodies.py",
     "web/test_sent_fields.py",
     "web/test_sent_parameters.py",
     "web/test_strangers.py",

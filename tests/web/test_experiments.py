@@ -57,7 +57,6 @@ def test_an_experiment_shows_every_run_against_the_baseline_and_a_chart(site: Si
     said = re.search(r'<svg class="curve scores"[^>]*aria-label="([^"]*)"', html)
     assert said is not None
     assert "the baseline prompts/1 0.7222, the best prompts/2 1.0000 (+0.2778)" in said[1]
-    assert "/compare?a=prompts%2F1&amp;b=prompts%2F2&amp;tenant=default" in html
 
 
 def test_a_baseline_is_pinned_and_unpinned_by_the_form(site: Site) -> None:

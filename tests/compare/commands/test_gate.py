@@ -12,7 +12,9 @@ from click.testing import Result
 from build import each, store_with
 from build.commands import run
 from build.releases import traces
+from build.replayed import CHECK, CREATE, request, write_source
 from build.stored_runs import begin
+from cli.test_replay_run import CASES
 from tracegrade.rule.load import load_rules
 from tracegrade.store.open import open_store
 
@@ -262,3 +264,13 @@ def test_a_baseline_may_name_a_run(tmp_path: Path) -> None:
         "tuning/3 is incomplete: a baseline has to be complete" in saved(tmp_path, "main", "--run", "tuning/3").stderr
     )
     assert "no run 'tuning/9'" in saved(tmp_path, "main", "--run", "tuning/9").stderr
+
+
+def test_a_case_of_a_required_rule_that_no_stored_run_met_is_named(tmp_path: Path) -> None:
+    path, source = tmp_path / "cases.rule.yaml", write_source(tmp_path, request(1, CHECK, CREATE))
+    path.write_text(CASES)
+    gate = ("--rules", str(path), "--fail-under", "0.5", "--min-results", "1")
+    assert run(tmp_path, "replay", source, *gate, "--experiment", "tuning").exit_code == 0
+    done = run(tmp_path, "gate", "tuning/1", *gate, "--require", "orders")
+    assert done.exit_code == 3, done.output
+    assert "orders (1.0000 of 1 result, required, and no run met the case none-of-b-2)" in done.output

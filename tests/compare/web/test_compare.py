@@ -45,6 +45,11 @@ def test_the_form_offers_what_there_is(site: Site) -> None:
     assert 'id="verdict"' not in html
 
 
+def test_pages_of_experiments_and_runs_lead_here(site: Site) -> None:
+    for path in ("/experiments/prompts", "/runs/prompts/2"):
+        assert "/compare?a=prompts%2F1&amp;b=prompts%2F2&amp;tenant=default" in site.get(path).text, path
+
+
 def test_a_quick_comparison_says_the_verdict_of_each_rule_and_leads_to_the_full_one(site: Site) -> None:
     html = site.get("/compare?a=prompts/1&b=prompts/2&margin=3").text
     assert "Worse: 1 rule worse" in text_of(html)

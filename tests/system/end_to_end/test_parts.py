@@ -1,4 +1,4 @@
-"""The product without the folder of a part: the demo, a whole serve, and the part coming back."""
+"""The product without the folders of parts: the demo, a whole serve, and the parts coming back."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from waiting import eventually
 
 pytestmark = pytest.mark.long
 
-_PATHS = {"suites": ("/suites", "/evals", "/api/tool-suites", "/api/v1/jobs")}
+_PATHS = {"compare": ("/compare",), "suites": ("/suites", "/evals", "/api/tool-suites", "/api/v1/jobs")}
 
 
 def _status(server: Server, path: str) -> int:
@@ -29,11 +29,11 @@ def _status(server: Server, path: str) -> int:
             return error.code
 
 
-@pytest.mark.parametrize("name", _PATHS)
-def test_demo_and_serve_run_without_a_part_and_serve_takes_it_up_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+@pytest.mark.parametrize("names", [("compare",), ("suites",), ("compare", "suites")], ids=" and ".join)
+def test_demo_and_serve_run_without_parts_and_serve_takes_them_up_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]
 ) -> None:
-    root = product_without(tmp_path / "product", name)
+    root, gone = product_without(tmp_path / "product", *names), {path for name in names for path in _PATHS[name]}
     command = [sys.executable, "-m", "tracegrade", "demo", "--once"]
     demo = subprocess.run(
         command, env=os.environ | {"PYTHONPATH": root}, cwd=tmp_path, capture_output=True, text=True, check=False
@@ -46,11 +46,11 @@ def test_demo_and_serve_run_without_a_part_and_serve_takes_it_up_again(
         without.setenv("PYTHONPATH", root)
         server.start()
     eventually(lambda: _status(server, "/api/v1/results") == HTTPStatus.OK, "the store")
-    assert {_status(server, path) for path in _PATHS[name]} == {HTTPStatus.NOT_FOUND}
+    assert {_status(server, path) for path in gone} == {HTTPStatus.NOT_FOUND}
     with urlopen(f"{server.endpoints['web']}/api/v1/openapi.json") as response:
-        assert not {f"/api/v1{path}" for path in json.load(response)["paths"]} & set(_PATHS[name])
+        assert not {f"/api/v1{path}" for path in json.load(response)["paths"]} & gone
     assert server.stop() == 0
 
     server.start()
-    eventually(lambda: {_status(server, path) for path in _PATHS[name]} == {HTTPStatus.OK}, "the tables of the part")
+    eventually(lambda: {_status(server, path) for path in gone} == {HTTPStatus.OK}, "the tables of the parts")
     assert server.stop() == 0
