@@ -9,7 +9,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import urllib3
 from urllib3.exceptions import HTTPError, LocationParseError, NewConnectionError, TimeoutError
@@ -17,6 +16,7 @@ from urllib3.exceptions import HTTPError, LocationParseError, NewConnectionError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.answer import PROTOBUF, Answer, http_answer
 from tracegrade.otlp.exporter_settings import ExporterSettings
+from tracegrade.otlp.http_pool import http_pool
 from tracegrade.semconv import HEARD_HEADER
 
 _MAX_ANSWER_BYTES = 64 * 1024  # as in the collector: enough for any status, and a proxy cannot fill our memory
@@ -71,18 +71,9 @@ class HttpClient:
 
 
 def _pool(settings: ExporterSettings, connections: int) -> urllib3.PoolManager:
-    url = urlsplit(settings.endpoint)
-    options: dict[str, Any] = {
-        "num_pools": 1,
-        "maxsize": connections,
-        "retries": False,  # no redirects either: traces go only to the endpoint in the settings
-        "timeout": urllib3.Timeout(total=settings.timeout),
-    }
-    if url.scheme == "https":
+    options: dict[str, Any] = {"maxsize": connections, "timeout": urllib3.Timeout(total=settings.timeout)}
+    if urlsplit(settings.endpoint).scheme == "https":
         options["ssl_context"] = settings.tls_context()
         if name := settings.tls.server_name_override:
             options |= {"server_hostname": name, "assert_hostname": name}
-    proxy = getproxies().get(url.scheme)
-    if proxy and not proxy_bypass(url.netloc):
-        return urllib3.ProxyManager(proxy, **options)
-    return urllib3.PoolManager(**options)
+    return http_pool(settings.endpoint, **options)  # no redirects: traces go only to the endpoint in the settings

@@ -5,13 +5,12 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 from weakref import WeakSet
 
 import urllib3
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
 
+from tracegrade.otlp.http_pool import http_pool
 from tracegrade.suites.models.pace import Stopped
 
 
@@ -29,7 +28,11 @@ class Connections:
         """
         self._stop = stop
         self._sockets: WeakSet[Any] = WeakSet()
-        self._pool = _pool(url, at_a_time, timeout, self._opened)
+        self._pool = http_pool(url, maxsize=at_a_time, timeout=timeout)
+        self._pool.pool_classes_by_scheme = {
+            "http": _telling(HTTPConnectionPool, self._opened),
+            "https": _telling(HTTPSConnectionPool, self._opened),
+        }
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
         """The answer to a request, of which only the head is read yet; no redirect is followed, and nothing retried.
@@ -53,21 +56,6 @@ class Connections:
         self._sockets.add(opened)
         if self._stop.is_set():
             raise Stopped
-
-
-def _pool(url: str, at_a_time: int, timeout: urllib3.Timeout, opened: Callable[[Any], None]) -> urllib3.PoolManager:
-    """Connections; `opened` is told the socket of each."""
-    parts = urlsplit(url)
-    options: dict[str, Any] = {"num_pools": 1, "maxsize": at_a_time, "retries": False, "timeout": timeout}
-    proxy = getproxies().get(parts.scheme)
-    found = urllib3.PoolManager(**options)
-    if proxy and not proxy_bypass(parts.netloc):
-        found = urllib3.ProxyManager(proxy, **options)
-    found.pool_classes_by_scheme = {
-        "http": _telling(HTTPConnectionPool, opened),
-        "https": _telling(HTTPSConnectionPool, opened),
-    }
-    return found
 
 
 def _telling(pool: type[HTTPConnectionPool], opened: Callable[[Any], None]) -> type[HTTPConnectionPool]:

@@ -25,10 +25,9 @@ class Alertmanager:
 
     def __init__(self, name: str, settings: AlertmanagerSettings, links: Links) -> None:
         self.name = name
-        self._url = settings.url.rstrip("/") + "/api/v2/alerts"
         self._links = links
         self._headers = {name: value.get_secret_value() for name, value in settings.headers.items()}
-        self._poster = Poster(settings.timeout)
+        self._poster = Poster(settings.url.rstrip("/") + "/api/v2/alerts", settings.timeout)
 
     def send(self, incident: Incident, now_ns: int) -> str | None:
         """Post `incident`; None when it was taken, else why not. Blocks."""
@@ -41,7 +40,7 @@ class Alertmanager:
             "endsAt": rfc3339(forgotten_ns if incident.ends_ns is None else incident.ends_ns),
             **({"generatorURL": page} if page else {}),
         }
-        return self._poster.post(self._url, orjson.dumps([alert]), self._headers)
+        return self._poster.post(orjson.dumps([alert]), self._headers)
 
     def close(self) -> None:
         """Close the connection."""

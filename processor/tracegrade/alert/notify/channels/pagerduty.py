@@ -27,11 +27,11 @@ class PagerDuty:
         self.name = name
         self._settings = settings
         self._links = links
-        self._poster = Poster(settings.timeout)
+        self._poster = Poster(settings.url, settings.timeout)
 
     def send(self, incident: Incident, now_ns: int) -> str | None:
         """Post `incident`; None when it was taken, else why not. Blocks. PagerDuty knows it again by its id."""
-        return self._poster.post(self._settings.url, orjson.dumps(self._event(incident)), {})
+        return self._poster.post(orjson.dumps(self._event(incident)), {})
 
     def close(self) -> None:
         """Close the connection."""

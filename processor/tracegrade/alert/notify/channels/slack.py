@@ -23,9 +23,8 @@ class Slack:
 
     def __init__(self, name: str, settings: SlackSettings, links: Links) -> None:
         self.name = name
-        self._url = settings.url.get_secret_value()
         self._links = links
-        self._poster = Poster(settings.timeout)
+        self._poster = Poster(settings.url.get_secret_value(), settings.timeout)
 
     def send(self, incident: Incident, now_ns: int) -> str | None:
         """Post `incident`; None when it was taken, else why not. Blocks."""
@@ -33,7 +32,7 @@ class Slack:
         blocks = [_text("\n".join([head, *map(_escaped, details(incident, self._links))]))]
         if page := self._links.incident(incident.id):
             blocks.append(_text(f"<{page}|TraceGrade>"))
-        return self._poster.post(self._url, orjson.dumps({"text": _escaped(subject(incident)), "blocks": blocks}), {})
+        return self._poster.post(orjson.dumps({"text": _escaped(subject(incident)), "blocks": blocks}), {})
 
     def close(self) -> None:
         """Close the connection."""

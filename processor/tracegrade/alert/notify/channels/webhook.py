@@ -32,7 +32,7 @@ class Webhook:
         self._settings = settings
         self._links = links
         self._headers = {name: value.get_secret_value() for name, value in settings.headers.items()}
-        self._poster = Poster(settings.timeout)
+        self._poster = Poster(settings.url.get_secret_value(), settings.timeout)
 
     def send(self, incident: Incident, now_ns: int) -> str | None:
         """Post `incident`; None when it was taken, else why not. Blocks."""
@@ -40,7 +40,7 @@ class Webhook:
         headers = dict(self._headers)
         if self._settings.secret is not None:
             headers |= signature(self._settings.secret.get_secret_value(), incident.id, body, now_ns)
-        return self._poster.post(self._settings.url.get_secret_value(), body, headers)
+        return self._poster.post(body, headers)
 
     def close(self) -> None:
         """Close the connection."""
