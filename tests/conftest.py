@@ -46,7 +46,7 @@ _OF_ALL_PARTS = (
     "docs",
     "golden",
     "test_docs.py",
-    "test_part.py",
+    "system/end_to_end/test_nothing_left.py",
     "test_site.py",
     "web/screenshots.py",
     "web/test_browser.py",
