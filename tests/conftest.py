@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tracegrade.part import PARTS, parts
+from build.without_parts import MISSING
 
 # Tests start hundreds of processes: what the first compiles, the others read, also where the shell forbids to keep it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -57,7 +57,6 @@ _OF_ALL_PARTS = (
     "web/test_sent_parameters.py",
     "web/test_strangers.py",
 )
-MISSING = [named.name for named in PARTS if named.name not in {part.name for part in parts()}]
 collect_ignore = list(_OF_ALL_PARTS) if MISSING else []
 
 

@@ -5,6 +5,7 @@ import re
 import tomllib
 from pathlib import Path
 
+from build.without_parts import of_all_parts
 from docs.pages import Write, steps
 
 ROOT = Path(__file__).parents[1]
@@ -25,6 +26,7 @@ _UNDER_TESTS = re.compile(r"(?<![\w/.-])tests/[\w/.-]*[\w-](?:::\w+)?")
 _SCRIPT = re.compile(r"(?<![\w./-])tests/system/[\w/]+/run\b(?!\.)")
 
 
+@of_all_parts
 def test_every_command_that_runs_something_under_tests_finds_it() -> None:
     missing = []
     found = 0

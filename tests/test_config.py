@@ -8,6 +8,7 @@ from jsonschema_rs import Draft202012Validator
 from yaml import safe_load
 
 from build import each
+from build.without_parts import of_all_parts
 from tracegrade.config import Config, load_config, settings_schema
 from tracegrade.document.problem import FileError
 from tracegrade.otlp.exporter_settings import ExporterSettings
@@ -439,6 +440,7 @@ def test_only_what_changes_results_changes_the_settings_hash(tmp_path: Path) -> 
     assert len({usual, *priced}) == 3
 
 
+@of_all_parts
 def test_the_example_is_accepted_and_fits_the_schema() -> None:
     config = load_config(EXAMPLE)
     assert list(config.exporters) == ["otlp"]
@@ -446,6 +448,7 @@ def test_the_example_is_accepted_and_fits_the_schema() -> None:
     assert [str(error) for error in schema.iter_errors(safe_load(EXAMPLE.read_text()))] == []
 
 
+@of_all_parts
 def test_what_the_example_has_in_comments_is_accepted_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OTLP_TOKEN", "PAGER_TOKEN", "TRACEGRADE_TOKEN"):
         monkeypatch.setenv(name, "s3cret-of-servers")
@@ -496,6 +499,7 @@ def test_mistakes_beside_old_names_have_their_place(tmp_path: Path, text: str, m
         load_config(_write(tmp_path, text))
 
 
+@of_all_parts
 def test_the_example_shows_the_defaults_except_for_data_rules_and_exporters() -> None:
     example = load_config(EXAMPLE)
     changed = [name for name in Config.model_fields if getattr(example, name) != getattr(Config(), name)]
@@ -504,6 +508,7 @@ def test_the_example_shows_the_defaults_except_for_data_rules_and_exporters() ->
     assert exporter == ExporterSettings(endpoint=exporter.endpoint)
 
 
+@of_all_parts
 def test_the_example_names_every_section() -> None:
     assert set(safe_load(EXAMPLE.read_text())) == set(Config.model_fields)
 

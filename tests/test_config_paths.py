@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from build.without_parts import of_all_parts
 from tracegrade.config import Config, load_config
 from tracegrade.document.problem import FileError
 
@@ -43,6 +44,7 @@ def _values(value: Any) -> Iterator[str]:
         yield value
 
 
+@of_all_parts
 def test_every_path_of_the_file_is_relative_to_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATA", "from/environment")
     (tmp_path / "elsewhere").mkdir()
@@ -117,7 +119,6 @@ def test_flags_and_defaults_are_relative_to_the_working_directory(
     monkeypatch.chdir(tmp_path)
     assert load_config(path, data_dir="flag").data_path == tmp_path / "flag"
     assert load_config(None).data_path == tmp_path / "tracegrade-data"
-    assert load_config(_written(tmp_path / "settings", "")).suites.models == "models.yaml"
 
 
 def test_data_at_the_place_of_before_stops_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

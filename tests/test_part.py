@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import inspect
 
 from build import store_with
-from build.without_parts import product_without
+from build.without_parts import of_all_parts, product_without
 from tracegrade.part import PARTS, missing, parts, placed
 from tracegrade.store.open import open_store
 from tracegrade.store.schema import tables_of_parts
@@ -145,6 +145,7 @@ def _without(folder: Path, *names: str, commands: Iterable[str], pages: Iterable
     return answer
 
 
+@of_all_parts
 @pytest.mark.parametrize("names", [("compare",), ("suites",), ("compare", "suites")], ids=" and ".join)
 def test_without_parts_the_rest_works_and_a_store_gets_their_tables_once_they_are_back(
     tmp_path: Path, names: tuple[str, ...]

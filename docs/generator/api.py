@@ -4,17 +4,20 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from fastapi import FastAPI
+
 from generator.fields import kind
 from tracegrade.cli.output import markdown_table
-from tracegrade.suites.web.api.app import tool_eval_api
-from tracegrade.suites.web.api.suite_documents import CASE
 from tracegrade.web.api.app import Api
+from tracegrade.web.part import web_parts
 
 _OK = ("200", "201", "202")
 
 
-APIS: dict[str, Callable[[], Api]] = {"api": Api, "tool-eval-api": tool_eval_api}
-"""By the name of their page."""
+APIS: dict[str, Callable[[], FastAPI]] = {"api": Api} | {
+    make.__name__.replace("_", "-"): make for part in web_parts() for make in part.apis
+}
+"""By the name of their page; of a part, that of the function which makes it."""
 
 
 @cache
@@ -41,6 +44,8 @@ def documents(page: str) -> str:
 
 def case_fields() -> str:
     """The fields of a test case."""
+    from tracegrade.suites.web.api.suite_documents import CASE  # no page shows them where there are no suites
+
     return _fields(CASE, {})
 
 

@@ -1,8 +1,17 @@
-"""The product without some of its parts, as if their folders had been taken out."""
+"""The product without some of its parts, as if their folders had been taken out; and tests of the whole product."""
 
 from pathlib import Path
 
+import pytest
+
 import tracegrade
+from tracegrade.part import PARTS, parts
+
+MISSING = [named.name for named in PARTS if named.name not in {part.name for part in parts()}]
+"""The parts that are not there."""
+
+of_all_parts = pytest.mark.skipif(bool(MISSING), reason=f"is of the whole product, which lacks {', '.join(MISSING)}")
+"""On tests that need every part: they ask all commands, addresses or settings."""
 
 
 def product_without(folder: Path, *names: str) -> str:

@@ -14,6 +14,7 @@ from build import each, store_with
 from build.backtested import SINCE, stored
 from build.code_files import EVALUATOR, changed, write_rule
 from build.replayed import request, write_source
+from build.without_parts import of_all_parts
 from tracegrade.cli import main
 from tracegrade.pipeline import workers
 
@@ -61,6 +62,7 @@ READING = [
 ]
 
 
+@of_all_parts
 @each("command", READING)
 def test_where_the_settings_do_not_allow_it_the_rule_is_refused(
     place: Path, command: str, monkeypatch: pytest.MonkeyPatch

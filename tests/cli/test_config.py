@@ -7,6 +7,7 @@ from jsonschema_rs import Draft202012Validator
 from yaml import safe_load
 
 from build import each
+from build.without_parts import of_all_parts
 from tracegrade.cli import main
 from tracegrade.rule.builtin import DEFAULT_RULES
 
@@ -45,6 +46,7 @@ def _run(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["config", *arguments])
 
 
+@of_all_parts
 def test_check_says_that_the_example_is_fine() -> None:
     result = _run("check", str(EXAMPLE))
     assert (result.exit_code, result.output) == (0, f"{EXAMPLE}: nothing wrong, 3 rules, 1 exporter\n")
@@ -54,6 +56,7 @@ def test_check_without_a_file_checks_the_defaults() -> None:
     assert _run("check").output == f"defaults: nothing wrong, {len(DEFAULT_RULES)} rules, 0 exporters\n"
 
 
+@of_all_parts
 def test_check_takes_the_file_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACEGRADE_CONFIG", str(EXAMPLE))
     assert _run("check").output.startswith(f"{EXAMPLE}: nothing wrong")
@@ -170,12 +173,14 @@ def test_the_environment_wins_over_the_file_and_the_flag_over_both(
     assert safe_load(_run("show", str(path), "--data-dir", "/from/flag").output)["data_dir"] == "/from/flag"
 
 
+@of_all_parts
 def test_what_show_prints_without_secrets_is_a_settings_file(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(_run("show", str(EXAMPLE)).output)
     assert _run("show", str(path)).output == _run("show", str(EXAMPLE)).output
 
 
+@of_all_parts
 def test_schema_is_a_json_schema_that_the_example_fits() -> None:
     schema = json.loads(_run("schema").output)
     Draft202012Validator(schema).validate(safe_load(EXAMPLE.read_text()))

@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import build
 from build import each, store_with
 from build.commands import run, run_json
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings, without_bounds
-from tracegrade.cli import main
 from tracegrade.history.promote.rule_test_files import check_place
 from tracegrade.model.errors import NotPossible
 from tracegrade.model.signal import Signal
@@ -330,8 +328,6 @@ def test_only_traces_of_the_tenant_that_is_named_become_tests(tmp_path: Path, ru
     assert f"{trace_id(2)}  tool-call-args: pass" in result.output
     missing = promote(rule, trace_id(1), "--tenant", "hers")
     assert (missing.exit_code, missing.output.count("is not in the store for tenant 'hers'")) == (2, 1)
-    cases = promote(rule, trace_id(1), "--tenant", "hers", "--suite", "mails", chosen=())
-    assert (cases.exit_code, cases.output.count("is not in the store for tenant 'hers'")) == (2, 1)
 
 
 def test_a_session_becomes_a_test_of_all_its_traces(tmp_path: Path, rule: Path) -> None:
@@ -417,51 +413,6 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, rule: Path) -> N
     assert result.exit_code == 2
     assert "cannot be written" in result.output
     shutil.rmtree(tmp_path / "rules")
-
-
-def test_a_passing_trace_becomes_a_case_of_a_suite(tmp_path: Path, rule: Path) -> None:
-    record(tmp_path, rule, conversation(1))
-    path = tmp_path / "support.json"
-    result = promote(rule, trace_id(1), chosen=("--suite", str(path)))
-    assert result.exit_code == 0, result.output
-    assert json.loads(path.read_text())["test_cases"] == [
-        {
-            "id": f"trace-{trace_id(1)}",
-            "prompt": "Write to the customer.",
-            "expected_tool": "send_mail",
-            "expected_params": {"to": "user1@example.com", "text": "Dear user1@example.com"},
-            "multi_turn": True,
-            "valid_prerequisites": ["look_up"],
-            "optimal_hops": 2,
-        }
-    ]
-    before = path.read_bytes()
-    assert "is a case already" in promote(rule, trace_id(1), chosen=("--suite", str(path))).output
-    assert path.read_bytes() == before
-    result = CliRunner().invoke(main, ["rules", "import", str(path), "--in", str(tmp_path / "made")])
-    assert result.exit_code == 0, result.output
-
-
-def test_a_failing_trace_becomes_a_case_that_expects_what_the_rule_does(tmp_path: Path, rule: Path) -> None:
-    record(tmp_path, rule, conversation(1, "bob@acme.io"))
-    path = tmp_path / "support.json"
-    result = promote(rule, trace_id(1), chosen=("--suite", str(path)))
-    assert result.exit_code == 2
-    assert "give --rule mailed-before-looked-up to expect what that rule does" in result.output
-    assert not path.exists()
-    chosen = ("--suite", str(path), "--rule", "mailed-before-looked-up")
-    assert promote(rule, trace_id(1), chosen=chosen).exit_code == 0
-    (case,) = json.loads(path.read_text())["test_cases"]
-    assert case == {"id": f"trace-{trace_id(1)}", "prompt": "Write to the customer.", "expected_tool": "send_mail"}
-
-
-def test_a_rule_that_names_no_calls_makes_no_case(tmp_path: Path, rule: Path) -> None:
-    rule.write_text("id: mailed-before-looked-up\nevaluate: [{evaluator: abstention, should_call_tool: false}]\n")
-    record(tmp_path, rule, conversation(1))
-    chosen = ("--suite", str(tmp_path / "support.json"), "--rule", "mailed-before-looked-up")
-    result = promote(rule, trace_id(1), chosen=chosen)
-    assert result.exit_code == 2
-    assert "names no calls that it expects" in result.output
 
 
 def test_a_ready_made_rule_is_written_beside_only_where_its_own_path_was_named() -> None:

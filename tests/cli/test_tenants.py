@@ -19,6 +19,7 @@ from build.journalled import START_S, Came, judged_live
 from build.judged_traces import trace_id
 from build.otlp import agent_span, tool_span
 from build.replayed import request, write_source
+from build.without_parts import of_all_parts
 from tracegrade.cli import COMMANDS, main
 
 ID = trace_id(1)
@@ -117,6 +118,7 @@ def commands(group: click.Group, *path: str) -> Iterator[tuple[str, click.Comman
             yield " ".join((*path, name)), found
 
 
+@of_all_parts
 def test_every_command_takes_a_tenant_or_there_is_a_reason() -> None:
     assert COMMANDS
     takes = {name: any(option.name == "tenant" for option in command.params) for name, command in commands(main)}
@@ -195,6 +197,7 @@ def test_of_its_own_tenant_it_shows_more(full: Path, empty: Path, rule: Path, na
     assert shown(own, full, rule) != shown(asked(empty, name, rule, "--tenant", "default"), empty, rule)
 
 
+@of_all_parts
 @each("name", sorted({*READING, "tokens new"} - {"suite run"}))
 def test_what_no_tenant_can_be_called_is_refused(full: Path, rule: Path, name: str) -> None:
     more = ["--tenant", "../globex"]

@@ -11,6 +11,7 @@ from build import each
 from build.asgi import call
 from build.shop import GOOD, SECOND, fill, order
 from build.site import Site
+from build.without_parts import of_all_parts
 from tracegrade.access.log import Access
 from tracegrade.access.tokens import new_token
 from tracegrade.config import Config
@@ -85,6 +86,7 @@ def test_no_secret_is_noted(place: Place) -> None:
     assert place.admin.encode() not in noted.line()
 
 
+@of_all_parts
 def test_a_name_with_a_slash_is_noted_as_it_is(place: Place) -> None:
     noted = place.asks("GET", "/api/experiments/a%2Fb/timeline", place.admin)
     assert noted is not None

@@ -1,0 +1,3 @@
+from cli.test_promote import rule
+
+__all__ = ["rule"]
