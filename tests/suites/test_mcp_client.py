@@ -219,6 +219,34 @@ def test_a_line_without_end_is_too_large_too() -> None:
     )
 
 
+@each(
+    ("status", "said"),
+    [
+        (401, "answers 401 Unauthorized; it may want a key: --header 'Authorization: Bearer ${env:NAME}'"),
+        (
+            307,
+            "answers 307 Temporary Redirect, and redirects are not followed; if you trust the address, give it: /other",
+        ),
+    ],
+)
+def test_the_answer_to_the_older_transport_is_said(status: int, said: str) -> None:
+    script = Script()
+    script.answers = {
+        "POST /mcp": lambda handler: handler.say(405),
+        "GET /mcp": lambda handler: handler.say(status, Location="/other"),
+    }
+    assert refusal(script) == said
+    assert script.methods[-1] == "GET"
+
+
+@each("status", [401, 405, 503])
+def test_a_server_need_not_give_a_stream_of_its_own(status: int) -> None:
+    script = Script(session="s-9")
+    script.answers["GET /mcp"] = lambda handler: handler.say(status)
+    with scripted(script) as base:
+        assert ask(base + "/mcp").tools == [TOOL]
+
+
 def test_a_server_that_lost_the_session_is_not_asked_by_the_other_transport() -> None:
     def answer(handler: Handler) -> None:
         request = script.seen[-1][3]

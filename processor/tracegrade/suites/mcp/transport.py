@@ -141,12 +141,12 @@ class CheckedTransport(httpx2.AsyncHTTPTransport):
     def _check(self, method: str, response: httpx2.Response) -> None:
         """Note an answer, and refuse what no other transport would mend."""
         kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-        is_first = not self.answers
         self.answers[method] = f"{response.status_code}" + (f" ({kind})" if kind else "")
         self.is_spoken |= method == "POST" and response.status_code == HTTPStatus.OK and kind in _SPOKEN
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise self.refuse("answers something compressed, which it was not asked for")
-        if method == "POST" or is_first:  # a further stream, or the end of a session, may be refused
+        # Streamable HTTP goes on where the server gives no stream of its own, or does not let us end the session.
+        if method == "POST" or not self.is_spoken or response.is_redirect:
             self._check_status(response)
 
     def _check_status(self, response: httpx2.Response) -> None:
