@@ -10,12 +10,11 @@ import pytest
 from build import each
 from tracegrade.bootstrap import Clusters
 from tracegrade.compare.bootstrap import clustered, clustered_pairs, spread_of, spread_of_pairs
-from tracegrade.compare.holm import holm
 from tracegrade.compare.needed import POWER, results_needed
 from tracegrade.compare.pairing import Found
 from tracegrade.compare.pairs import PairTable, paired
 from tracegrade.compare.shares import Share, independent
-from tracegrade.compare.verdict import Verdict, is_failure, verdict
+from tracegrade.compare.verdict import Verdict, holm, is_failure, verdict
 from tracegrade.model.tally import Weighted
 
 MARGIN = 0.02

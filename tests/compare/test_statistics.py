@@ -12,9 +12,9 @@ import yaml
 from build import each
 from tracegrade.bootstrap import FEWEST, Clusters, mean_interval
 from tracegrade.compare.bootstrap import clustered, clustered_pairs, times_for
-from tracegrade.compare.holm import holm
 from tracegrade.compare.pairs import PairTable, mcnemar, newcombe_pairs, paired
 from tracegrade.compare.shares import Share, independent, interval, share_of
+from tracegrade.compare.verdict import holm
 from tracegrade.model.tally import Z95, Weighted, wilson
 
 VECTORS: dict[str, list[dict[str, Any]]] = yaml.safe_load(Path(__file__).with_name("statistics.yaml").read_text())

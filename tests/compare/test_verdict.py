@@ -3,9 +3,8 @@ import random
 import pytest
 
 from build import each
-from tracegrade.compare.holm import holm
 from tracegrade.compare.shares import Difference, Share, independent
-from tracegrade.compare.verdict import Verdict, exit_code, verdict
+from tracegrade.compare.verdict import Verdict, exit_code, holm, verdict
 
 
 @each(

@@ -10,12 +10,12 @@ from sqlalchemy import Connection
 
 from tracegrade.compare.behaviour import SideBehaviour
 from tracegrade.compare.measures import SideMeasures
+from tracegrade.compare.progress import Advance, LookedThrough, Progress
 from tracegrade.compare.sides import Side, nothing_in
 from tracegrade.compare.store.sides import SideSeries, side_rows
 from tracegrade.compare.tally import RuleKey, RuleTallies, RuleTexts, with_several_evaluations
 from tracegrade.model.tally import Tally
 from tracegrade.model.usage import CostOf
-from tracegrade.pipeline.progress import Advance, LookedThrough, Progress
 from tracegrade.store.index import numbers_of
 from tracegrade.store.schema import OUTCOMES, SUBJECT_KINDS
 from tracegrade.telemetry.series_bound import OTHER

@@ -10,6 +10,7 @@ from tracegrade.compare.behaviour import Behaviour, behaviour
 from tracegrade.compare.collected import MOST_TRACES, Collected, collect, collected
 from tracegrade.compare.comparison import Comparison, by_counts, by_results, decided
 from tracegrade.compare.measures import measured
+from tracegrade.compare.progress import Progress, unseen
 from tracegrade.compare.rejudging.sides import Rejudged, rejudge
 from tracegrade.compare.rejudging.traces import Rejudging, not_judged_notes
 from tracegrade.compare.sides import CompareError, Side, check_different, check_sides, stored_runs_of
@@ -17,7 +18,6 @@ from tracegrade.compare.store.sides import SideSeries, side_calls, side_series
 from tracegrade.compare.tally import RuleTexts, counted_side, rules_on_both
 from tracegrade.display import count
 from tracegrade.model.usage import CostOf, no_prices
-from tracegrade.pipeline.progress import Progress, unseen
 from tracegrade.rule.gate import MARGIN
 from tracegrade.store.rule_texts import rules_of
 from tracegrade.store.runs import Run

@@ -8,13 +8,11 @@ from typing import Protocol
 from tracegrade.compare.behaviour import Behaviour
 from tracegrade.compare.bootstrap import times_for
 from tracegrade.compare.collected import Unit, UnitKey
-from tracegrade.compare.families import FAMILIES, Family, family_of
-from tracegrade.compare.holm import holm
 from tracegrade.compare.measures import Measures
 from tracegrade.compare.needed import Needed, results_needed
 from tracegrade.compare.pairing import Found, Kept, apart, difference_of
 from tracegrade.compare.tally import RuleKey, SideTallies
-from tracegrade.compare.verdict import Verdict, exit_code, is_failure, verdict
+from tracegrade.compare.verdict import FAMILIES, Family, Verdict, exit_code, family_of, holm, is_failure, verdict
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tally import Tally
 from tracegrade.rule.gate import MARGIN

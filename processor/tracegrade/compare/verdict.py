@@ -1,10 +1,18 @@
-"""What a difference says of a rule, and the exit code of all rules together."""
+"""What differences say of rules: p-values that are adjusted, verdicts, and the exit code of all together.
 
-from collections.abc import Iterable
+Each family of rules has an adjustment of its own, so that ready-made rules do not weaken a user's own ones: they are in
+force unless others are named, and many of them never fail. Among them, a rule of one's own would need several times as
+much evidence.
+
+Source: S. Holm, A simple sequentially rejective multiple test procedure, 1979.
+"""
+
+from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
 from tracegrade.compare.shares import Difference
 from tracegrade.rule.gate import MARGIN
+from tracegrade.rule.load import ready_made_hash
 
 Verdict: TypeAlias = Literal["worse", "worse_within_margin", "better", "not_worse", "cannot_tell"]
 
@@ -12,6 +20,29 @@ VERDICTS: tuple[Verdict, ...] = ("worse", "worse_within_margin", "better", "not_
 """All verdicts, in the order in which they are counted."""
 
 ALPHA = 0.05
+
+
+Family: TypeAlias = Literal["own", "ready-made"]
+
+FAMILIES: tuple[Family, ...] = ("own", "ready-made")
+
+
+def family_of(rule_id: str, rule_hash: str) -> Family:
+    """The family of a rule: a copy of a ready-made rule that judges otherwise is one's own."""
+    return "ready-made" if ready_made_hash(rule_id) == rule_hash else "own"
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """The adjusted p-value of each of `values`, in their order.
+
+    Of the rules whose adjusted value is at most 0.05, any is there by chance alone in at most 5 % of comparisons.
+    """
+    adjusted = [0.0] * len(values)
+    largest = 0.0
+    for rank, place in enumerate(sorted(range(len(values)), key=values.__getitem__)):
+        largest = max(largest, min(1.0, (len(values) - rank) * values[place]))
+        adjusted[place] = largest
+    return adjusted
 
 
 def verdict(difference: Difference | None, adjusted_p: float, margin: float = MARGIN) -> Verdict:

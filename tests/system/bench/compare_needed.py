@@ -12,11 +12,10 @@ import random
 from collections.abc import Sequence
 from math import ceil
 
-from tracegrade.compare.holm import holm
 from tracegrade.compare.needed import results_needed
 from tracegrade.compare.pairing import Found
 from tracegrade.compare.shares import Share, independent
-from tracegrade.compare.verdict import Verdict, is_failure, verdict
+from tracegrade.compare.verdict import Verdict, holm, is_failure, verdict
 from tracegrade.rule.gate import MARGIN
 
 KINDS: Sequence[tuple[float, float, int, int]] = (

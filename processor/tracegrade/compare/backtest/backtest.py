@@ -15,6 +15,7 @@ from tracegrade.compare.backtest.changes import Changes, RuleChange, explain_bef
 from tracegrade.compare.backtest.judged import OtherRules, SaidOfTrace, Showing
 from tracegrade.compare.backtest.live import LiveResults
 from tracegrade.compare.backtest.sources import Chosen, Rules, State, chosen_rules, judged_alike, judged_alike_live
+from tracegrade.compare.progress import Progress, unseen
 from tracegrade.compare.rejudging.sessions import RejudgeSessions
 from tracegrade.compare.rejudging.traces import KeptEnough, NotJudged, RejudgeTraces, Rejudging, not_judged_notes
 from tracegrade.compare.store.backfills import JudgedAfter, StoredBackfill
@@ -23,7 +24,6 @@ from tracegrade.display import count, time_text
 from tracegrade.model.errors import CannotTell
 from tracegrade.model.json_value import JsonValue
 from tracegrade.pipeline.packed import Kept, LeftOut
-from tracegrade.pipeline.progress import Progress, unseen
 from tracegrade.pipeline.workers import ReplayJob
 from tracegrade.rule.reading import FILES_ALONE, RuleReading
 from tracegrade.rule.rule import Rule

@@ -12,8 +12,8 @@ from itertools import islice
 from tempfile import TemporaryFile
 from typing import IO
 
+from tracegrade.compare.progress import Progress, unseen
 from tracegrade.compare.store.backfills import BackfillWriter, JudgedAfter, StoredBackfill
-from tracegrade.pipeline.progress import Progress, unseen
 from tracegrade.pipeline.version import tracegrade_version
 from tracegrade.store.open import open_store
 

@@ -1,5 +1,4 @@
-"""Decides whether a change may go out: pass rates against bounds, and against a baseline.
+"""Baselines of gates: saved results, and how what is stored or just judged stands against them.
 
-``decide`` is the one function that ``tracegrade gate``, ``replay`` and ``check`` ask: the outcomes of rules and what is
-required of them in, a decision out, without side effects.
+What a gate requires and decides is in `tracegrade.pipeline.gate`.
 """

@@ -8,12 +8,12 @@ from pathlib import Path
 from tracegrade.compare.gate.against import Baseline
 from tracegrade.compare.gate.baseline_file import SavedBaseline, baseline_text, read_baseline
 from tracegrade.compare.gate.results import Results, results_of
+from tracegrade.compare.progress import Progress, unseen
 from tracegrade.compare.sides import CompareError, Side, named_side
 from tracegrade.compare.store.sides import runs_with_results
 from tracegrade.document.problem import did_you_mean
 from tracegrade.model.errors import NotFound, NotPossible, TraceGradeError
 from tracegrade.pipeline.gate import Bounds
-from tracegrade.pipeline.progress import Progress, unseen
 from tracegrade.rule.gate import ANY_BASELINE, BASELINE_NAME, LONGEST_NAME
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.errors import StoreError

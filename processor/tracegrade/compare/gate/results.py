@@ -8,6 +8,7 @@ from typing import NamedTuple, get_args
 from sqlalchemy import Connection
 
 from tracegrade.compare.collected import Place, Unit, UnitKey, collect
+from tracegrade.compare.progress import Progress, unseen
 from tracegrade.compare.sides import Side, check_side, stored_runs_of
 from tracegrade.compare.store.sides import side_series
 from tracegrade.compare.tally import RuleKey, RuleTallies, RuleTexts
@@ -15,7 +16,6 @@ from tracegrade.model.evaluation import Outcome
 from tracegrade.model.tally import NO_RESULTS, Tally
 from tracegrade.model.usage import no_prices
 from tracegrade.pipeline.judged import Judged, JudgedTrace
-from tracegrade.pipeline.progress import Progress, unseen
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.rule_texts import rules_of
 from tracegrade.store.schema import SUBJECT_KINDS, WHOLE_RULE

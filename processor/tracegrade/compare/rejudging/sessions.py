@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from tracegrade.assemble.sessions import MAX_TRACES, NO_LONGER, KnownSession
 from tracegrade.codec.packed_trace import PackedTrace
+from tracegrade.compare.progress import Progress
 from tracegrade.compare.rejudging.journal_traces import JournalTraces
 from tracegrade.compare.rejudging.traces import Rejudge
 from tracegrade.compare.store.rejudging import (
@@ -28,7 +29,6 @@ from tracegrade.compare.store.rejudging import (
 )
 from tracegrade.model.session import TURN
 from tracegrade.pipeline.packed import LeftOut, PackedSession
-from tracegrade.pipeline.progress import Progress
 
 T = TypeVar("T")
 

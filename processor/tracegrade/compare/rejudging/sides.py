@@ -12,6 +12,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from tracegrade.codec.json_text import rows_to_json
+from tracegrade.compare.progress import Progress
 from tracegrade.compare.rejudging.sessions import RejudgeSessions
 from tracegrade.compare.rejudging.traces import KeptEnough, NotJudged, RejudgeTraces, Rejudging
 from tracegrade.compare.sides import Side
@@ -21,7 +22,6 @@ from tracegrade.model.evaluation import Decision
 from tracegrade.model.session import Session, session_trace_id
 from tracegrade.pipeline.judged import Judged, JudgedSession
 from tracegrade.pipeline.packed import Kept, LeftOut, NotKept, release_of
-from tracegrade.pipeline.progress import Progress
 from tracegrade.pipeline.workers import ReplayJob
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.rule_texts import rule_sets_so_far

@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.codec.packed_trace import PackedTrace
+from tracegrade.compare.progress import LookedThrough, Progress
 from tracegrade.compare.rejudging.journal_traces import JournalTraces
 from tracegrade.compare.store.rejudging import kept_heads, kept_traces
 from tracegrade.display import count
@@ -23,7 +24,6 @@ from tracegrade.extract.registry import in_force
 from tracegrade.journal.errors import JournalNotFound
 from tracegrade.pipeline.judged import Judged
 from tracegrade.pipeline.packed import Kept, LeftOut
-from tracegrade.pipeline.progress import LookedThrough, Progress
 from tracegrade.pipeline.record_judge import attribute_filter_for
 from tracegrade.pipeline.workers import Packed, ReplayJob, shown_by_workers, shown_here
 from tracegrade.rule.reading import RuleReading

@@ -5,9 +5,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
-from tracegrade.compare.families import Family
 from tracegrade.compare.query import SidesQuery
-from tracegrade.compare.verdict import Verdict
+from tracegrade.compare.verdict import Family, Verdict
 from tracegrade.compare.web.comparing import COMPARING, Asked
 from tracegrade.rule.gate import MARGIN
 from tracegrade.web.api.documents import Document, ExactJson
