@@ -40,9 +40,6 @@ TESTS = Path(__file__).parent
 
 # These are of the whole product: they ask every command or every address, or read the documentation of everything.
 _OF_ALL_PARTS = (
-    "cli/test_code_files.py",
-    "cli/test_source_report.py",
-    "cli/test_tenants.py",
     "docs",
     "golden",
     "test_docs.py",

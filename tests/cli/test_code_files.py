@@ -73,6 +73,7 @@ def test_where_the_settings_do_not_allow_it_the_rule_is_refused(
     assert f"rules/rule.yaml:3:5: evaluate[0].evaluator: {REFUSED}" in result.stderr
 
 
+@of_all_parts
 @each(
     ("command", "exit_code", "said"),
     [
@@ -130,6 +131,7 @@ def in_this_process(jobs: int, mp_context: object, **begin: Any) -> ThreadPoolEx
     return ThreadPoolExecutor(1, **begin)
 
 
+@of_all_parts
 def test_a_backtest_takes_the_file_of_either_side(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "SPANS_HERE", 0)
     monkeypatch.setattr(workers, "ProcessPoolExecutor", in_this_process)
@@ -172,6 +174,7 @@ def test_an_error_in_the_code_stops_a_command_with_its_line(place: Path) -> None
     )
 
 
+@of_all_parts
 def test_a_link_out_of_the_repository_is_not_taken_out_of_git(place: Path) -> None:
     repository = place / "rules"
     (repository / "inside").symlink_to("few_calls.py")

@@ -10,6 +10,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 import tracegrade
 from build import each
 from build.replayed import CHECK, CREATE, request, write_rule
+from build.without_parts import of_all_parts
 from tracegrade.cli import main
 from tracegrade.otlp.json import to_json
 
@@ -32,6 +33,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments, catch_exceptions=False)
 
 
+@of_all_parts
 def test_every_command_that_reads_files_says_what_it_did_not_read(source: str, tmp_path: Path) -> None:
     rule = write_rule(tmp_path)
     commands = {
@@ -72,6 +74,7 @@ def test_a_gate_cannot_tell(source: str, tmp_path: Path) -> None:
     assert (last["gate"], last["reasons"][0]) == ("cannot_tell", f"{source}: {SAID}")
 
 
+@of_all_parts
 def test_a_comparison_cannot_tell_either(source: str, tmp_path: Path) -> None:
     rule, saved, whole = write_rule(tmp_path), str(tmp_path / "b.json"), tmp_path / "whole.jsonl"
     asked = [asked_for(f"prompt {trace}", request(trace, CHECK, CREATE)) for trace in range(1, 30)]
@@ -127,6 +130,7 @@ EMPTY = {
 }
 
 
+@of_all_parts
 @each("name", list(EMPTY))
 def test_every_command_ends_with_3_where_nothing_was_read(name: str, tmp_path: Path) -> None:
     (tmp_path / "empty.json").touch()

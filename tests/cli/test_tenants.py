@@ -169,6 +169,7 @@ def shown(result: Result, folder: Path, rule: Path) -> tuple[int, str]:
     return result.exit_code, _CLOCK.sub("", result.output.replace(str(folder), "").replace(str(rule), ""))
 
 
+@of_all_parts
 @each("name", READING)
 def test_of_another_tenant_a_command_shows_what_it_shows_of_nothing(
     full: Path, empty: Path, rule: Path, name: str
@@ -191,6 +192,7 @@ _SHOWING = [
 ]  # fmt: skip
 
 
+@of_all_parts
 @each("name", _SHOWING)
 def test_of_its_own_tenant_it_shows_more(full: Path, empty: Path, rule: Path, name: str) -> None:
     own = asked(full, name, rule, "--tenant", "default")
@@ -209,6 +211,7 @@ def test_what_no_tenant_can_be_called_is_refused(full: Path, rule: Path, name: s
     assert "found '../globex'" in said
 
 
+@of_all_parts
 def test_replay_of_one_tenant_stores_its_run_and_of_files_that_tenants(full: Path, rule: Path, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     came = [Came(1, [tool_span(1, 2, 1, PLANTED)], "shop"), Came(2, [tool_span(2, 2, 1, PLANTED)], "globex")]

@@ -19,6 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from build import each, rest_long, store_with
 from build.processes import processes_with
+from build.without_parts import of_all_parts
 from suites.build.scripted_models import calling, prompt_of, serving, write_models
 from tracegrade.cli import main
 from tracegrade.store.heads import trace_heads
@@ -257,6 +258,7 @@ def test_what_another_agent_called_for_it_is_its_call(place: Place) -> None:
     assert [(item["outcome"], len(item["calls"])) for item in results] == [("pass", 1)] * 2  # one a run of a case
 
 
+@of_all_parts
 def test_models_and_an_agent_are_asked_in_one_command_and_compared(place: Place) -> None:
     with serving(lambda body: calling(("get_weather", {"city": prompt_of(body)[11:-1]}))) as server:
         models = write_models(place.folder, server.url)
