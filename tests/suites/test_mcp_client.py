@@ -213,6 +213,16 @@ def test_what_is_refused_is_said_in_one_sentence(script: Script, said: str) -> N
     assert found == said or (said == NO_JSON_RPC and found.startswith(said))
 
 
+def test_an_event_of_the_older_transport_is_bounded() -> None:
+    script = sse_script()
+    script.results["tools/list"] = [{"tools": [TOOL | {"description": "x" * 2**20}]}]
+    with (
+        scripted(script) as base,
+        pytest.raises(SuiteError, match="expected an MCP server: Server-sent event exceeded"),
+    ):
+        ask(base + "/sse", answer_s=5)
+
+
 def test_a_line_without_end_is_too_large_too() -> None:
     assert (
         refusal(replying(200, "data: " + "x" * MAX_BYTES, "text/event-stream")) == "answers more than 8,388,608 bytes"
@@ -312,7 +322,7 @@ def test_a_stream_that_is_none_of_mcp_is_refused() -> None:
 def test_a_server_that_says_nothing_more_is_left_when_the_time_is_over(bounds: dict[str, float]) -> None:
     script = sse_script()
     script.answer_to = lambda request: {"jsonrpc": "2.0", "method": "notifications/progress"}  # type: ignore[method-assign]
-    expected = "has not told all its tools within 0.3 s" if "most_s" in bounds else "no answer within 0.3 s"
+    expected = "did not list all its tools within 0.3 s" if "most_s" in bounds else "no answer within 0.3 s"
     with scripted(script) as base, pytest.raises(SuiteError, match=f"/sse: {re.escape(expected)}$"):
         ask(base + "/sse", **bounds)
 

@@ -198,7 +198,7 @@ def _said(error: Exception, answer_s: float, most_s: float) -> str:
     first = _first(error)
     text = str(first).partition("\n")[0][:_SHOWN]
     if isinstance(first, TimeoutError):
-        return f"has not told all its tools within {most_s:g} s"
+        return f"did not list all its tools within {most_s:g} s"
     if isinstance(first, _Wrong):
         return text
     if isinstance(first, ValidationError):
