@@ -143,6 +143,29 @@ FOREIGN: list[tuple[str, dict[str, Any]]] = [
         "a graph's node named tool",
         {"name": "tool", "attributes": {"graph.node": "tool", "input": "{}", "output": "{}"}},
     ),
+    (
+        "a function of a program, in a name with a place",
+        {
+            "name": "Rendering function {func.__name__}",
+            "attributes": {
+                "func.__name__": "search",
+                "logfire.msg_template": "Rendering function {func.__name__}",
+                "input": '{"q": "tea"}',
+                "output": "1",
+            },
+        },
+    ),
+    (
+        "a name with a place for what the span does not say",
+        {
+            "name": "Executing function call {fn!r}",
+            "attributes": {"logfire.msg_template": "Executing function call {fn!r}", "function.input": "{}"},
+        },
+    ),
+    (
+        "a conversation that a function returned, in an event",
+        {"name": "load", "attributes": {}, "events": [{"acme.fn.output": {"output": _CONVERSATION}}]},
+    ),
     ("a function named function", {"name": "function", "attributes": {"acme.kind": "chain", "input": "{}"}}),
     (
         "a list of tools",

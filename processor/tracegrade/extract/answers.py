@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from tracegrade.extract.decode.unwrap import properties
-from tracegrade.extract.decode.values import decode, first_text
+from tracegrade.extract.decode.values import canonical, decode, first_text
 from tracegrade.extract.folding import short_name
 from tracegrade.extract.histories import beyond
 from tracegrade.extract.messages import ASSISTANT_ROLES, USER_ROLES
@@ -205,12 +205,30 @@ def _at_its_place(
         return None
     if requested:
         there = requested[request.position]
-        if there.call_id not in (None, request.call.call_id) or there.name != request.call.name:
+        if there.name != request.call.name:
             return None
+        if there.call_id not in (None, request.call.call_id):
+            return _under_its_new_id(request, requested, results)
     elif any(result.call_id is not None for result in results):
         return None  # without the calls in the history, an id may be that of any call
     known = {call.call_id for call in requested if call.call_id is not None}
     return results[request.position] if all(result.call_id not in known for result in results) else None
+
+
+def _under_its_new_id(
+    request: ToolRequest, requested: Sequence[RequestedCall], results: Sequence[ShownResult]
+) -> ShownResult | None:
+    """The result of a call in a history whose sender gave all calls new ids; None where that is not certain.
+
+    The history then has the same call at the same place, with its arguments, and the id that the model gave nowhere.
+    """
+    asked = [call.call_id for message in request.node.outputs() for call in message.calls]
+    there = requested[request.position]
+    if len(asked) != len(requested) or any(call.call_id in asked for call in requested):
+        return None
+    if canonical(decode(there.arguments).value) != canonical(decode(request.call.arguments).value):
+        return None
+    return next((result for result in results if result.call_id == there.call_id), None)
 
 
 def _told_as_user(request: ToolRequest, last: Sequence[Message]) -> ShownResult | None:

@@ -269,6 +269,10 @@ def _ends_of_content(text: str) -> Iterable[int]:
     return (member.start() for member in islice(_MESSAGE_MEMBER.finditer(text), _MAX_MESSAGE_MEMBERS))
 
 
+_OF_SCHEMAS_ALONE = frozenset({"additionalProperties", "$schema"})
+_OF_SCHEMAS = _OF_SCHEMAS_ALONE | {"type", "required", "title", "description"}
+
+
 def properties(schema: JsonValue) -> dict[str, JsonValue] | None:
     """The parameters that a JSON Schema names, in its order; None when `schema` is something else, such as arguments.
 
@@ -282,6 +286,8 @@ def properties(schema: JsonValue) -> dict[str, JsonValue] | None:
         inner = definition.get("shape") if isinstance(definition, dict) else schema.get("properties")
         if isinstance(inner, dict):
             return inner
+        if _OF_SCHEMAS.issuperset(schema) and not _OF_SCHEMAS_ALONE.isdisjoint(schema):
+            return {}  # of a tool without parameters
     if schema and all(isinstance(item, dict) and "type" in item and "description" in item for item in schema.values()):
         return schema
     return None

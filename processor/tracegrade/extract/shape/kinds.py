@@ -147,7 +147,7 @@ def is_tool_name_key(path: tuple[str, ...]) -> bool:
         return False
     if read_segment(path[-1]).names_tool:
         return True
-    return len(path) > 1 and path[-1] == "name" and names_tools(words_of(path[-2]))
+    return len(path) > 1 and path[-1].strip("_") == "name" and names_tools(words_of(path[-2]))
 
 
 def names_model(path: tuple[str, ...], value: JsonValue) -> bool:

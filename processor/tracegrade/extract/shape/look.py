@@ -11,6 +11,7 @@ from tracegrade.extract.shape.kinds import TAGS, is_kind_key, is_tool_name_key
 from tracegrade.extract.shape.names import is_word
 from tracegrade.extract.shape.values import is_id
 from tracegrade.extract.shape.words import FORMS, Slot, read_segment, slot_within, words_of
+from tracegrade.semconv import LOGFIRE_TEMPLATE
 
 MAX_KEYS = 128
 # Spans that a dialect knows and that have more keys hold flattened messages, which it reads.
@@ -73,9 +74,11 @@ def is_known(marks: Iterable[str], keys: Iterable[str]) -> bool:
     """Whether a dialect knows a span of these keys surely, by those of them that are `marks` of dialects.
 
     Marks without a sender's prefix are written by others, too, and so is a tool's name beside a key of a sender that
-    says of what kind its span is.
+    says of what kind its span is. Logfire writes a template on all that programs send through it.
     """
     own = [mark for mark in marks if "." in mark and mark not in _ANYBODYS]
+    if own == [LOGFIRE_TEMPLATE]:
+        return not any(is_tool_name_key(tuple(key.split("."))) for key in keys)
     if not own or not _TOOL_NAMES.issuperset(own):
         return bool(own)
     return not any(is_kind_key(tuple(key.split("."))) for key in keys)

@@ -27,6 +27,11 @@ class Looked:
     def __init__(self, span: Span) -> None:
         self.span = span
 
+    @cached_property
+    def name(self) -> str:
+        """The span's name, in which places for attributes are filled."""
+        return names.with_places_filled(self.span.name, self.span.attributes)
+
     @property
     def is_bare(self) -> bool:
         """Whether it has nothing but a name."""
@@ -117,11 +122,16 @@ class Looked:
         """Whether all that it put out asks for calls, as models alone write it: one message, or one item a call."""
         if self.kinds.is_tool or not any(
             type(value) is str and slot_at(key) == "result" and may_hold_message(value)
-            for key, value in self.span.attributes.items()
+            for key, value in self._values_at_keys()
         ):
             return False
         put_out = read_messages(self.shown.outputs)
         return bool(put_out) and all(message.calls for message in put_out)
+
+    def _values_at_keys(self) -> Iterator[tuple[str, JsonValue]]:
+        yield from self.span.attributes.items()
+        for event in self.span.events:
+            yield from ((f"{event.name}.{key}", value) for key, value in event.attributes.items())
 
     @property
     def holds_content(self) -> bool:
@@ -159,7 +169,7 @@ class Looked:
     @property
     def says_execution(self) -> bool:
         """Whether its name is a sentence about a tool, or its keys say so, without what a model asked for."""
-        if names.sentence_name(self.span.name):
+        if names.sentence_name(self.name):
             return True
         return not self.is_bare and (self.kinds.is_tool or self.kinds.is_function or self.names_tool_and_value)
 

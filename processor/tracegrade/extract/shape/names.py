@@ -1,7 +1,7 @@
 """The tool that a span is of, by its keys and its name."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from tracegrade.extract.decode.values import is_masked
 from tracegrade.extract.document import own
@@ -31,6 +31,18 @@ _QUOTES = "'\"`"
 _PLACE = re.compile(r"\{[^{}]*\}")
 _NAME_GOES_ON = re.compile(r"\w")
 _CLASS = re.compile(r"[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*\Z")
+
+
+def with_places_filled(span_name: str, attributes: Mapping[str, JsonValue]) -> str:
+    """A span's name with the values of the attributes that it has places for, as in ``run tool {tool.name}``."""
+    if "{" not in span_name:
+        return span_name
+    return _PLACE.sub(lambda place: _value_for(place[0], attributes), span_name)
+
+
+def _value_for(place: str, attributes: Mapping[str, JsonValue]) -> str:
+    value = attributes.get(place[1:-1].removesuffix("!r"))
+    return value if isinstance(value, str) else place
 
 
 def sentence_name(name: str) -> str:

@@ -358,7 +358,7 @@ def _name_of(node: Node) -> str:
 
 def _is_candidate(looked: Looked, requests: Requests) -> bool:
     """Whether a span that shows nothing but its name has one that may be a tool's."""
-    name = looked.span.name
+    name = looked.name
     return not looked.is_bare or bool(names.sentence_name(name) or names.named_among(requests.names, name))
 
 
@@ -392,7 +392,7 @@ def _execution(looked: Looked, requests: Requests) -> _Taken | None:
         return None
     bare_name = looked.bare_name
     says_so = kinds.is_tool or (kinds.is_function and bool(key_name or bare_name))
-    sentence = names.sentence_name(span.name)
+    sentence = names.sentence_name(looked.name)
     if sentence and names.is_class(sentence) and requests.names and sentence not in requests.names:
         sentence = ""
     is_named = looked.names_tool_and_value and not (kinds.is_agent or kinds.is_chain or kinds.is_model)
@@ -401,12 +401,12 @@ def _execution(looked: Looked, requests: Requests) -> _Taken | None:
             return None
         is_open = not requests.asks or requests.open(requested, span.start_ns) is not None
         return _Taken(requested) if is_open else None
-    if span.name.endswith("_error"):
+    if looked.name.endswith("_error"):
         return None
     if name := requested or key_name or bare_name or sentence:
         return _Taken("" if names.is_class(name) and name not in requests.names else name)
-    name = names.name_in(span.name)
-    return _Taken("" if names.is_class(name) else name, name == span.name)
+    name = names.name_in(looked.name)
+    return _Taken("" if names.is_class(name) else name, name == looked.name)
 
 
 def _requested_name(looked: Looked, requests: Requests) -> str:
@@ -417,9 +417,9 @@ def _requested_name(looked: Looked, requests: Requests) -> str:
         return ""
     if looked.key_name in requests.names:
         return looked.key_name
-    if found := names.named_among(requests.names, looked.span.name):
+    if found := names.named_among(requests.names, looked.name):
         return found
-    if not names.is_framed(looked.span.name) and not looked.kinds.is_tool:
+    if not names.is_framed(looked.name) and not looked.kinds.is_tool:
         return ""
     return next((text for _, text in names.texts_in(looked.fields) if text in requests.names), "")
 
@@ -498,7 +498,7 @@ def _agent_name(looked: Looked) -> str:
                 return text
             if words == ("name",) or (path[-1] == "name" and path[:-1] in looked.kinds.beside_agent):
                 bare = text
-    return bare or names.agent_in(looked.span.name)
+    return bare or names.agent_in(looked.name)
 
 
 def _only_names_agent(looked: Looked) -> bool:

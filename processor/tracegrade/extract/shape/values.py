@@ -130,7 +130,24 @@ def values_of(document: dict[str, JsonValue]) -> Values:
     if len(bare) == 1 and "result" not in best:  # of several, nothing says which
         best["result"] = (True, 0), bare[0]
     arguments, result, error = (best[slot][1] if slot in best else None for slot in _SLOTS)
+    arguments = _given_by_name(arguments)
     return Values(arguments, result, error, identity[1] if identity is not None else None, request_id)
+
+
+def _given_by_name(arguments: JsonValue) -> JsonValue:
+    """Arguments that were sent as a list of objects, each of which names one, as one object; others as they are."""
+    items = parsed(arguments)
+    if not isinstance(items, list) or not items:
+        return arguments
+    named: dict[str, JsonValue] = {}
+    for item in items:
+        if not isinstance(item, dict) or len(item) != 1:
+            return arguments
+        ((name, value),) = item.items()
+        if name in named or not name.isidentifier() or name in _ROLES or read_segment(name).is_id:
+            return arguments
+        named[name] = value
+    return named
 
 
 def is_id(path: tuple[str, ...]) -> bool:
