@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema_rs
 from click.testing import CliRunner
-from generator.api import document
+from generator.api import APIS, document
 
 from build.asgi import Called, call
 from build.site import Site
@@ -16,7 +16,6 @@ from tracegrade.web.app import build_app
 from tracegrade.web.problem import PREFIX
 
 DOCUMENT = document("api")
-TOOL_EVAL_DOCUMENT = document("tool-eval-api")
 
 
 class Api:
@@ -58,7 +57,7 @@ class Api:
         _validator(self._prefix, json.dumps(schema["schema"])).validate(answer.json)
 
 
-_DOCUMENTS = {document["servers"][0]["url"]: document for document in (DOCUMENT, TOOL_EVAL_DOCUMENT)}
+_DOCUMENTS = {document["servers"][0]["url"]: document for document in map(document, APIS)}
 
 
 @cache

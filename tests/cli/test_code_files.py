@@ -87,6 +87,7 @@ def test_where_the_settings_do_not_allow_it_the_rule_is_refused(
         ("doctor", 1, "rules few"),
     ],
 )
+@of_all_parts
 def test_where_they_allow_it_the_code_runs(place: Path, command: str, exit_code: int, said: str) -> None:
     result = invoke(*command.split(), "-c", "s.yaml")
     assert said.replace("{place}", str(place)) in " ".join(result.stdout.split())

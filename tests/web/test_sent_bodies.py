@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from build import store_with
-from build.api import DOCUMENT, TOOL_EVAL_DOCUMENT
+from build.api import DOCUMENT
 from build.site import serving
+from suites.build.api import TOOL_EVAL_DOCUMENT
 from tracegrade.web.api import app
 from tracegrade.web.problem import PREFIX
 from waiting import WITHIN_S

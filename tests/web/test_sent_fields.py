@@ -9,10 +9,11 @@ import jsonschema_rs
 import pytest
 
 from build import rest_long
-from build.api import DOCUMENT, TOOL_EVAL_DOCUMENT, Api
+from build.api import DOCUMENT, Api
 from build.asgi import Called
 from build.shop_runs import store_run
 from build.site import Site
+from suites.build.api import TOOL_EVAL_DOCUMENT
 from suites.build.weather_suite import WEATHER_SUITE
 from suites.web.test_suites_api import CASE, MULTI_TURN, api_in
 from tracegrade.rule.rule_set import RuleSet

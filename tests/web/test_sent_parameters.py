@@ -9,8 +9,9 @@ from urllib.parse import quote, urlencode
 import jsonschema_rs
 import pytest
 
-from build.api import DOCUMENT, TOOL_EVAL_DOCUMENT, Api
+from build.api import DOCUMENT, Api
 from build.asgi import call
+from suites.build.api import TOOL_EVAL_DOCUMENT
 from suites.web.test_suites_api import api_in
 from tracegrade.suites.settings import SuitesSettings
 from web.test_sent_fields import GOOD, MODELS, SENT, chosen

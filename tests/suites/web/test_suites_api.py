@@ -10,9 +10,10 @@ import pytest
 from starlette.types import Message
 
 from build import each, store_with
-from build.api import TOOL_EVAL_DOCUMENT, Api
+from build.api import Api
 from build.asgi import call
 from build.site import Site
+from suites.build.api import TOOL_EVAL_DOCUMENT
 from suites.build.scripted_mcp import TOOL, Handler, Script, scripted
 from suites.build.weather_suite import WEATHER_SUITE
 from tracegrade.config import Config

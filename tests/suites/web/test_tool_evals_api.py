@@ -14,10 +14,11 @@ from click.testing import CliRunner, Result
 from sqlalchemy import Engine, func, select
 
 from build import each
-from build.api import DOCUMENT, TOOL_EVAL_DOCUMENT, Api
+from build.api import DOCUMENT, Api
 from build.asgi import call
 from build.site import serving
 from build.websockets import opened
+from suites.build.api import TOOL_EVAL_DOCUMENT
 from suites.build.job_streams import names, page
 from suites.build.jobs import Place, placed
 from suites.build.scripted_models import Answer, calling, prompt_of, saying

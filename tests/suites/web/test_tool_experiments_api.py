@@ -12,11 +12,12 @@ from click.testing import CliRunner
 from sqlalchemy import Engine, func, select
 
 from build import each, store_with
-from build.api import TOOL_EVAL_DOCUMENT, Api
+from build.api import Api
 from build.asgi import call
 from build.judged_traces import START_NS, judged
 from build.site import Site
 from build.stored_runs import run_of
+from suites.build.api import TOOL_EVAL_DOCUMENT
 from suites.web.test_suites_api import WEATHER_SUITE
 from tracegrade.cli import main
 from tracegrade.config import Config
