@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from build import each, store_with
 from build.harness import Run
 from build.otlp import spans_of
+from build.without_parts import of_all_parts
 from pipeline.test_not_decoded import RESOURCES, RULES, SETTINGS, journal_of, logged_trace, order_trace
 from tracegrade.cli import main
 from tracegrade.codec.results import decode_result
@@ -167,6 +168,7 @@ def pairs_of(why: Any) -> list[str]:
     return sorted(json.dumps(pair, sort_keys=True) for pair in why)
 
 
+@of_all_parts
 @each(
     "arguments",
     [
