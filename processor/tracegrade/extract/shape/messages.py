@@ -21,7 +21,7 @@ Side: TypeAlias = Literal["input", "output"]
 _MAX_LEVELS = 8
 _MAX_VALUES = 4000
 _OUTPUT = frozenset(
-    {"output", "outputs", "completion", "completions", "response", "responses", "choice", "choices", "generation"}
+    {"output", "outputs", "completion", "completions", "response", "responses", "choice", "choices"}
     | {"generations", "generated", "result", "results", "answer", "reply", "replies", "candidate", "candidates"}
     | {"returned", "return"}
 )
@@ -331,13 +331,15 @@ def _role(message: JsonValue) -> str | None:
 
 
 def _side(path: tuple[str, ...]) -> Side | None:
+    is_generated = False
     for part in path:
         for word in words_of(part):
             if word in _OUTPUT:
                 return "output"
             if word in _INPUT:
                 return "input"
-    return None
+            is_generated = is_generated or word == "generation"
+    return "output" if is_generated else None
 
 
 def _is_closed(part: str) -> bool:
