@@ -90,7 +90,7 @@ def alerting_rules(rule_set: RuleSet) -> list[Rule]:
 def looks_back_s(rules: Iterable[Rule]) -> float:
     """How far back checks of `rules` look, in seconds: evidence, and as much history before it."""
     alerts = [alert for rule in rules for alert in rule.alert]
-    return max((max(2 * alert.evidence_s, alert.slo.window if alert.slo else 0) for alert in alerts), default=0.0)
+    return max((max(alert.history_s, alert.slo.window if alert.slo else 0) for alert in alerts), default=0.0)
 
 
 def slo_statuses(history: History, rules: Iterable[Rule], now_ns: int) -> list[SloStatus]:

@@ -18,7 +18,7 @@ from tracegrade.alert.detect.evidence import HOURS, Change, Step, look_for, weig
 from tracegrade.alert.detect.mean import above, risen
 from tracegrade.alert.detect.moments import PRIOR_DISPERSION, Moments
 from tracegrade.alert.detect.steps import steps_of, values_of
-from tracegrade.alert.detect.usual import BASELINE_ERROR, Usual, usual_of
+from tracegrade.alert.detect.usual import BASELINE_ERROR, Usual, known_as, usual_of
 from tracegrade.alert.detect.usual_value import UsualValue, usual_value_of
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.alert_forms import Slo
@@ -59,7 +59,8 @@ def stated_volume(a_day: float, alert: Alert) -> Volume:
     samples = 7 * a_day
     independent = samples / (1 + max(0.0, a_day / 24 - 1) * PRIOR_DISPERSION)
     low = chernoff_lower(share, independent, BASELINE_ERROR)
-    return Volume(a_day, Usual((share,) * HOURS, share, low, samples, PRIOR_DISPERSION))
+    known_by = known_as(share, independent)
+    return Volume(a_day, Usual((share,) * HOURS, share, low, samples, PRIOR_DISPERSION, known_by))
 
 
 def stored_volume(rule: Rule, alert: Alert, bins: Mapping[SeriesKey, Sequence[Bin]], now: int) -> Volume | None:

@@ -160,7 +160,7 @@ class Reading:
         return (*windows, (newest, True))
 
     def _first(self, alert: Alert) -> int:
-        return (self._hour - 2 * ceil(alert.evidence_s / 3600)) * _HOUR
+        return (self._hour - ceil(alert.history_s / 3600)) * _HOUR
 
     def _window(self, alert: Alert, since: int, until: int) -> Window:
         return window_of(self.rule, alert, since * MINUTE_NS, until * MINUTE_NS)

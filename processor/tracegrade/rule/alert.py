@@ -122,6 +122,11 @@ class Alert(FileModel):
         return max(self.over, against or _LEAST_EVIDENCE_S)
 
     @property
+    def history_s(self) -> float:
+        """How far back it looks, in seconds: evidence, the history before it, and of a fall the time before that."""
+        return (2 if self.drop is None or self.drop.against.history is None else 4) * self.evidence_s
+
+    @property
     def identity(self) -> tuple[object, ...]:
         """What makes it another alert when it is edited; how soon and how surely it fires does not."""
         if self.slo is not None:

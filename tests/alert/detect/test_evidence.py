@@ -1,6 +1,7 @@
 """The detector against its definition; how it does on random traffic is in `bench/alert_rates.py`."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from math import exp, log
 
@@ -126,3 +127,19 @@ def test_an_old_fall_that_was_followed_by_much_that_is_well_is_not_read_again() 
 
     assert look_back_for(flat(0.9, 0.5), latest_first(), 0.0, MONTH_S).value < 1e-3
     assert len(read) < 5
+
+
+def test_a_level_that_is_known_by_few_bad_results_may_lie_lower_and_then_proves_no_change() -> None:
+    """85 % in place of 90 %: next to impossible for a share that is certain, and nothing new for one that is not."""
+    day = hours(*[(255, 45)] * 24)
+    certain = look_for(flat(0.9, 0.8), day, 0.0, MONTH_S)
+    assert certain.value > 1e6
+    nearly = look_for(replace(flat(0.9, 0.8), known_by=1e7), day, 0.0, MONTH_S)
+    assert log(nearly.value) == pytest.approx(log(certain.value), rel=0.02)
+    assert look_for(replace(flat(0.9, 0.8), known_by=10), day, 0.0, MONTH_S).value < 1
+
+
+def test_hours_that_last_tell_as_much_as_fewer() -> None:
+    one = look_for(flat(0.9, 0.7), hours((70, 30)), 0.0, MONTH_S)
+    six = look_for(replace(flat(0.9, 0.7), lasting=6.0), hours(*[(70, 30)] * 6), 0.0, MONTH_S)
+    assert one.value < six.value < 10 * one.value, "six hours are one, and each may be the first"

@@ -63,7 +63,7 @@ def test_the_hour_of_the_day_is_seen_where_results_tell_it_and_not_where_they_do
 def test_hours_of_the_day_without_results_have_the_share_of_all() -> None:
     usual = usual_of([Step(day * 1440 + hour * 60, 60, 9, 1) for day in range(7) for hour in range(8, 18)])
     assert usual is not None
-    assert len(usual.by_hour) == HOURS
+    assert len(usual.by_hour) == 7 * HOURS
     assert usual.by_hour[3] == pytest.approx(0.9)
 
 

@@ -45,7 +45,7 @@ _HOUR = 60
 class Bets:
     """What bets on one side of a bound have brought, see `weigh`."""
 
-    sizes = len(_PARTS)
+    logs = len(_PARTS)
 
     def __init__(self, bounds: Sequence[float], dispersion: float, back_from: float | None = None) -> None:
         """Bet on values above `bounds`, or below them.
@@ -64,7 +64,7 @@ class Bets:
 
     def begin(self, hour: int) -> None:
         """Begin with an hour of the day, without any values."""
-        self._bound = self._bounds[hour]
+        self._bound = self._bounds[hour % len(self._bounds)]
         self._count = self._total = self._squares = 0.0
 
     def add(self, step: Moments, minutes: int) -> list[float]:
@@ -80,6 +80,10 @@ class Bets:
         squares = self._squares - 2 * self._total + self._count
         squares += 2 * max(squares, self._count * self._back_from)
         return [(part * below - part * part / 6 * squares) / alike for part in _PARTS]
+
+    def of_sizes(self, logs: list[float]) -> list[float]:
+        """What is added is already a ratio."""
+        return logs
 
     def _won(self) -> list[float]:
         """What bets on values above the bound have brought at least, as logs."""

@@ -1,41 +1,50 @@
 """``alert: {drop}``: has what is watched fallen below its baseline by ``by``?
 
-A fall of half of ``by`` or less is no fall: the evidence is against it, and for falls of ``by`` and more. The end of a
-fall is found in the same way from the other side: the evidence is against a share that is still half of ``by`` below
-the baseline, and for the baseline itself. So a share that stays where it is fires once, at most.
+What is usual is known only so well (see `usual`), and up to a fifth of the way to a fall by ``by``, in log odds, is no
+fall: the evidence is against all of that, and for falls of ``by`` and more. The end of a fall is found from the other
+side: the evidence is against a share that is still half of ``by`` below the baseline, and for the baseline itself. So a
+share that stays where it is fires once, at most.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
+from math import ceil, exp, log
 
-from tracegrade.alert.detect.evidence import LEAST_SHARE, Change, Evidence, far_likelier, look_for
+from tracegrade.alert.detect.evidence import LEAST_SHARE, Change, Evidence, certain, far_likelier, look_for
 from tracegrade.alert.detect.finding import Finding, Seen, measure
 from tracegrade.alert.detect.remembered import remembered
 from tracegrade.alert.detect.sampling import as_happened, as_kept, kept_ratio
 from tracegrade.alert.detect.steps import began, counted, steps_of, worth_of
-from tracegrade.alert.detect.usual import Usual, dispersion_of, stated, usual_of, without_incidents
-from tracegrade.model.tally import Tally, total
+from tracegrade.alert.detect.usual import Usual, stated, usual_of, without_incidents
+from tracegrade.model.tally import total
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.alert_forms import Drop
 from tracegrade.rule.rule import Rule
+from tracegrade.store.history import Bin
 
 # Falls of the smallest size that matters, and of larger ones, which are found sooner when they are looked for.
 _TIMES = (1.0, 2.0, 4.0)
 _LEAST = 0.01
+_DAY = 24 * 60
+
+
+# What part of the way to the smallest fall that matters, in log odds, is no fall.
+_NO_FALL = 0.2
 
 
 def fall(usual: Usual, by: float) -> Change:
-    """The change that is looked for while nothing fires.
+    """The change that is looked for while nothing fires."""
+    deepest = min(usual.by_hour)
+    sizes = [[share - times * by for share in usual.by_hour] for times in _TIMES if deepest - times * by >= _LEAST]
+    sizes = sizes or [[share / 2 for share in usual.by_hour]]
+    without = [_towards(share, fallen, _NO_FALL) for share, fallen in zip(usual.by_hour, sizes[0], strict=True)]
+    return Change(without, sizes, usual.known_by, usual.lasting)
 
-    The baseline's own error is on the side of no fall: it does not become alarms.
-    """
-    error = usual.share - usual.low
-    without = [share - error - _half(share, by) for share in usual.by_hour]
-    sizes = [
-        [share - times * by for share in usual.by_hour]
-        for times in _TIMES
-        if min(usual.by_hour) - times * by >= _LEAST and times * by > error + by / 2
-    ]
-    return Change(without, sizes or [[share / 2 for share in without]])
+
+def _towards(share: float, fallen: float, part: float) -> float:
+    """The share that lies so far on the way from one to another, in log odds."""
+    odds, of_fallen = (log((1 - one) / one) for one in (certain(share), certain(fallen)))
+    return 1 / (1 + exp(odds + part * (of_fallen - odds)))
 
 
 def rise_back(usual: Usual, was: float, by: float) -> Change:
@@ -55,21 +64,24 @@ def look_drop(rule: Rule, alert: Alert, drop: Drop, seen: Seen) -> Finding | Non
     nothing was judged, or there is no baseline yet.
     """
     whole = total(item.tally for item in seen.bins)
-    now, before = measure(rule, alert, whole), total(item.tally for item in seen.before)
-    usual = _usual(rule, alert, drop, seen, before)
-    if now is None or usual is None:
+    now = measure(rule, alert, whole)
+    baselines = _baselines(rule, alert, drop, seen)
+    if now is None or not baselines:
         return None
-    worth = worth_of(alert, whole)
-    steps = steps_of(alert, seen.bins, seen.fine_from, worth)
+    ratio = 1.0 if alert.is_of_score else kept_ratio(rule, whole)
+    steps = list(steps_of(alert, seen.bins, seen.fine_from, worth_of(alert, whole)))
     firing = seen.firing
-    change = fall(usual, drop.by) if firing is None else rise_back(usual, firing.was or usual.share, drop.by)
-    evidence = look_for(
-        _kept(change, 1.0 if alert.is_of_score else kept_ratio(rule, whole)),
-        steps,
-        usual.dispersion,
-        alert.false_alarm_every,
-        seen.until,
-    )
+    if firing is None:
+        changes = [(usual, fall(usual, drop.by)) for usual in baselines]
+    else:
+        changes = [(usual, rise_back(usual, firing.was or usual.share, drop.by)) for usual in baselines[:1]]
+    found = [
+        (usual, look_for(_kept(change, ratio), steps, usual.dispersion, alert.false_alarm_every, seen.until))
+        for usual, change in changes
+    ]
+    usual, strongest = max(found, key=lambda one: one[1].value)
+    # The mean of what each baseline shows is evidence, too: it is 1 as seldom.
+    evidence = Evidence(sum(one.value for _, one in found) / len(found), strongest.since)
     if firing is None and seen.beside is not None and _others_fell(rule, alert, seen, usual, evidence):
         evidence = Evidence(0.0, evidence.since)
     if firing is not None and evidence.value < 1:
@@ -90,28 +102,53 @@ def look_drop(rule: Rule, alert: Alert, drop: Drop, seen: Seen) -> Finding | Non
     )
 
 
-def _usual(rule: Rule, alert: Alert, drop: Drop, seen: Seen, before: Tally) -> Usual | None:
-    worth = worth_of(alert, before)
+def _baselines(rule: Rule, alert: Alert, drop: Drop, seen: Seen) -> list[Usual]:
+    """What results are compared with: the history just before them, and the oldest, if there is one before that.
 
-    def make() -> tuple[Usual | None, float]:
-        steps = without_incidents(steps_of(alert, seen.before, seen.fine_from, worth), drop.by)
-        return usual_of(steps, worth), dispersion_of(steps, worth)
-
-    if seen.beside is not None and before.judged < alert.min_samples and drop.against.share is None:
-        # A service without a history: a release is compared with those beside it.
-        return usual_of(steps_of(alert, seen.beside, seen.fine_from, worth), worth)
-    found, dispersion = remembered(("drop", alert.of, drop.by), seen.before, make)
+    Against the first alone, a share that falls by a little each day takes its baseline along.
+    """
     if drop.against.share is not None:
-        return stated(drop.against.share, dispersion)
-    if before.judged < alert.min_samples or found is None:
+        found = _usual(rule, alert, drop, seen, seen.before)
+        return [stated(drop.against.share, found)]
+    if seen.beside is not None and total(item.tally for item in seen.before).judged < alert.min_samples:
+        # A service without a history: a release is compared with those beside it.
+        worth = worth_of(alert, total(item.tally for item in seen.beside))
+        usual = usual_of(steps_of(alert, seen.beside, seen.fine_from, worth), worth)
+        return [] if usual is None else [usual]
+    length = ceil(alert.evidence_s / 60)
+    split = seen.until - length  # with less history than that, all of it is one
+    recent = [item for item in seen.before if item.minute >= split - length]
+    oldest = [item for item in seen.before if item.minute < split - 2 * length]
+    if not oldest or oldest[0].minute >= split - 3 * length + _DAY:
+        oldest = []  # a part of a week does not know its weekend
+    known = [
+        _as_happened(rule, alert, usual, bins)
+        for bins in (recent, oldest)
+        if total(item.tally for item in bins).judged >= alert.min_samples
+        and (usual := _usual(rule, alert, drop, seen, bins)) is not None
+    ]
+    if not known and seen.firing is not None and seen.firing.was is not None:
         # Of a fall that has lasted for as long as history is looked at, what was noted when it was found is left.
-        was = None if seen.firing is None else seen.firing.was
-        return None if was is None else stated(was, dispersion)
-    if alert.is_of_score or (ratio := kept_ratio(rule, before)) == 1:
-        return found
-    by_hour = tuple(as_happened(share, ratio) for share in found.by_hour)
-    bounds = as_happened(found.share, ratio), as_happened(found.low, ratio)
-    return replace(found, by_hour=by_hour, share=bounds[0], low=bounds[1])
+        return [stated(seen.firing.was, _usual(rule, alert, drop, seen, seen.before))]
+    return known
+
+
+def _usual(rule: Rule, alert: Alert, drop: Drop, seen: Seen, bins: Sequence[Bin]) -> Usual | None:
+    """What is usual of the results that were kept; None without any."""
+
+    def make() -> Usual | None:
+        worth = worth_of(alert, total(item.tally for item in bins))
+        return usual_of(without_incidents(steps_of(alert, bins, seen.fine_from, worth), drop.by), worth)
+
+    return remembered(("drop", rule.id, alert.of, drop.by), bins, make)
+
+
+def _as_happened(rule: Rule, alert: Alert, usual: Usual, bins: Sequence[Bin]) -> Usual:
+    ratio = 1.0 if alert.is_of_score else kept_ratio(rule, total(item.tally for item in bins))
+    if ratio == 1:
+        return usual
+    by_hour = tuple(as_happened(share, ratio) for share in usual.by_hour)
+    return replace(usual, by_hour=by_hour, share=as_happened(usual.share, ratio), low=as_happened(usual.low, ratio))
 
 
 def _others_fell(rule: Rule, alert: Alert, seen: Seen, usual: Usual, evidence: Evidence) -> bool:
@@ -138,4 +175,6 @@ def _kept(change: Change, ratio: float) -> Change:
     return Change(
         [as_kept(share, ratio) for share in change.without],
         [[as_kept(max(share, LEAST_SHARE), ratio) for share in after] for after in change.after],
+        change.known_by,
+        change.lasting,
     )

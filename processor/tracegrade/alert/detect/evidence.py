@@ -28,13 +28,20 @@ a nonparametric framework for sequential change detection, 2023.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import exp, lgamma, log, log1p
+from math import exp, inf, lgamma, log, log1p, sqrt
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 HOURS = 24
 _HOUR = 60
 # No share that is tested is more certain than this: a single result that contradicts it must not decide alone.
-LEAST_SHARE, MOST_SHARE = 0.005, 0.995
+LEAST_SHARE, MOST_SHARE = 0.0005, 0.9995
+
+
+def certain(share: float) -> float:
+    """The share, or the nearest to it that is tested."""
+    return min(max(share, LEAST_SHARE), MOST_SHARE)
+
+
 # More than this changes no decision, and a float holds it.
 _MOST_LOG = 200.0
 _BEYOND_DOUBT = -50.0
@@ -61,11 +68,16 @@ class Change:
     """The change that is looked for, as shares of good results by the hour of the day (UTC), 24 each.
 
     ``without`` is what holds as long as nothing has changed. ``after`` are the sizes of change that are looked for, all
-    on the same side of it.
+    on the same side of it. Either may have 168 shares in place of 24, for each hour of a week (from Thursday on, as
+    1970 began). ``known_by``: the share without a change is known as from so many bad results; the fewer, the further
+    it may really lie on the side of the change (see `_levels`). ``lasting``: so many hours that follow each other tell
+    as much as one.
     """
 
     without: Sequence[float]
     after: Sequence[Sequence[float]]
+    known_by: float = inf
+    lasting: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +108,20 @@ _Weighed = TypeVar("_Weighed", bound=TimeStep, contravariant=True)
 
 
 class Ratios(Protocol[_Weighed]):
-    """How much likelier the results of one hour are after a change than without it, by size of the change."""
+    """How much likelier results are after a change than without it, by size of the change."""
 
     @property
-    def sizes(self) -> int:
-        """How many sizes are looked for."""
+    def logs(self) -> int:
+        """How many numbers `add` gives."""
 
     def begin(self, hour: int) -> None:
         """Begin with an hour of the day (UTC), without any results."""
 
     def add(self, step: _Weighed, minutes: int) -> list[float]:
-        """Add a step of that hour, which is so far `minutes` long: the log ratio of the hour for each size."""
+        """Add a step of that hour, so far `minutes` long: log likelihoods of the hour, or ratios of them."""
+
+    def of_sizes(self, logs: list[float]) -> list[float]:
+        """The log ratio for each size, from the sums of what `add` gave for each hour."""
 
 
 def look_for(
@@ -137,24 +152,26 @@ def weigh(ratios: Ratios[_Step], latest_first: Iterable[_Step], false_alarm_ever
         false_alarm_every_s: at most one false alarm in this time, on average; in seconds.
         until: the minute up to which results were looked at; an hour that is over counts as a whole one.
     """
-    later_hours = [0.0] * ratios.sizes  # the log ratio of all whole hours that come later
-    gains = later_hours
+    later_hours = [0.0] * ratios.logs  # of all whole hours that come later
+    logs = later_hours
+    gains = ratios.of_sizes(logs)
     total, best, since = 0.0, 0.0, None
     hour, end = -1, 0
     over = until // _HOUR  # hours before it have ended
     for step, time_s in _with_times(latest_first):
         if step.minute // _HOUR != hour:
-            later_hours = gains
-            if max(later_hours) < _BEYOND_DOUBT:
+            later_hours = logs
+            if max(gains) < _BEYOND_DOUBT:
                 break
             hour = step.minute // _HOUR
             end = (hour + 1) * _HOUR if hour < over else step.minute + step.minutes
-            ratios.begin(hour % HOURS)
-        gains = [later + so_far for later, so_far in zip(later_hours, ratios.add(step, end - step.minute), strict=True)]
+            ratios.begin(hour)
+        logs = [later + so_far for later, so_far in zip(later_hours, ratios.add(step, end - step.minute), strict=True)]
+        gains = ratios.of_sizes(logs)
         total += time_s * sum([exp(min(gain, _MOST_LOG)) for gain in gains])
         if (most := max(gains)) > best:
             best, since = most, step.minute
-    return Evidence(total / false_alarm_every_s / ratios.sizes, since)
+    return Evidence(total / false_alarm_every_s / len(gains), since)
 
 
 def _with_times(latest_first: Iterable[_Step]) -> Iterator[tuple[_Step, float]]:
@@ -174,7 +191,7 @@ def far_likelier(good: float, bad: float, share: float, than: float) -> bool:
     Of results at the other share, at most one series in 20 ever looks so (A. Wald, 1945): unlike `look_for` it takes
     them as independent, and does not go on for ever.
     """
-    share, than = (min(max(one, LEAST_SHARE), MOST_SHARE) for one in (share, than))
+    share, than = certain(share), certain(than)
     return good * log(share / than) + bad * (log1p(-share) - log1p(-than)) >= log(_FAR_LIKELIER)
 
 
@@ -182,21 +199,40 @@ def far_likelier(good: float, bad: float, share: float, than: float) -> bool:
 _Urn: TypeAlias = tuple[float, float | None, float]
 
 
+# How far a level may lie on the side of the change, in standard deviations, each with its part of a normal curve.
+_DEVIATIONS = tuple(number / 2 for number in range(7))
+_PARTS = (0.5987, 0.1747, 0.1210, 0.0655, 0.0279, 0.0092, 0.0030)
+
+
+def _levels(share: float, known_by: float) -> list[float]:
+    """The shares of good results that may really be the usual one, `share` first.
+
+    The odds of a bad result are as if `known_by` bad ones had been counted, which is a gamma distribution; its
+    quantiles are found by the cube root, which is nearly normal (E. B. Wilson and M. M. Hilferty, 1931).
+    """
+    odds = (1 - share) / share
+    spread = 1 / (3 * sqrt(known_by))
+    return [1 / (1 + odds * (1 + deviation * spread) ** 3) for deviation in _DEVIATIONS]
+
+
 class _LikelihoodRatios:
     """How much likelier good and bad results are under each share after a change than under the one without it."""
 
     def __init__(self, change: Change, dispersion: float) -> None:
-        shares = [
-            [min(max(share, LEAST_SHARE), MOST_SHARE) for share in one] for one in (change.without, *change.after)
-        ]
-        self._shares_of_hours = list(zip(*shares, strict=True))
+        shares = [change.without, *change.after]
+        if change.known_by < inf:
+            without = zip(*(_levels(share, change.known_by) for share in change.without), strict=True)
+            shares = [*without, *change.after]
+        self._shares_of_hours = list(zip(*[[certain(share) for share in one] for one in shares], strict=True))
         self._dispersion = dispersion
+        self._lasting = change.lasting
         self._urns: dict[tuple[tuple[float, ...], int], list[_Urn]] = {}
-        self.sizes = len(change.after)
+        self._nulls = len(shares) - len(change.after)
+        self.logs = len(shares)
         self._hour, self._good, self._bad = 0, 0.0, 0.0
 
     def begin(self, hour: int) -> None:
-        self._hour, self._good, self._bad = hour, 0.0, 0.0
+        self._hour, self._good, self._bad = hour % len(self._shares_of_hours), 0.0, 0.0
 
     def add(self, step: Step, minutes: int) -> list[float]:
         self._good += step.good
@@ -206,11 +242,20 @@ class _LikelihoodRatios:
         if about not in self._urns:
             dispersion = min(self._dispersion * _HOUR / minutes, MOST_DISPERSION)
             self._urns[about] = [_urn(share, dispersion) for share in about[0]]
-        none, *after = [
-            good * a + bad * nothing if b is None else lgamma(a + good) + lgamma(b + bad) - nothing
+        lasting = self._lasting
+        return [
+            (good * a + bad * nothing if b is None else lgamma(a + good) + lgamma(b + bad) - nothing) / lasting
             for a, b, nothing in self._urns[about]
         ]
-        return [size - none for size in after]
+
+    def of_sizes(self, logs: list[float]) -> list[float]:
+        nulls = self._nulls
+        if nulls == 1:
+            none = logs[0]
+        else:
+            most = max(logs[:nulls])
+            none = most + log(sum([part * exp(one - most) for part, one in zip(_PARTS, logs, strict=False)]))
+        return [size - none for size in logs[nulls:]]
 
 
 def _urn(share: float, dispersion: float) -> _Urn:

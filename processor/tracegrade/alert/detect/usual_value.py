@@ -76,7 +76,7 @@ def without_high_quarters(parts: Iterable[Moments], rise: float) -> list[Moments
 
 def _is_above(parts: Iterable[Moments], bound: float, dispersion: float) -> bool:
     bets = Bets((bound,) * HOURS, dispersion)
-    found = [0.0] * Bets.sizes
+    found = [0.0] * Bets.logs
     for hour in hourly(parts):
         bets.begin(0)
         found = [so_far + gain for so_far, gain in zip(found, bets.add(hour, hour.minutes), strict=True)]
