@@ -71,12 +71,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Each worker begins with other tests: what one of them has compiled is not compiled again by the others."""
+    """Each worker begins with other tests: what one of them has compiled is not compiled again by the others.
+
+    One that takes the place of a worker that crashed has a number beyond them.
+    """
     if hasattr(config, "workerinput") and config.args == config.getini("testpaths"):
         modules = sorted(TESTS.rglob("test_*.py"))
         parts = list(dict.fromkeys(str(TESTS / path.relative_to(TESTS).parts[0]) for path in modules))
         worker, workers = int(config.workerinput["workerid"].removeprefix("gw")), config.workerinput["workercount"]
-        first = modules[len(modules) * worker // workers].relative_to(TESTS).parts[0]
+        first = modules[len(modules) * (worker % workers) // workers].relative_to(TESTS).parts[0]
         begin = parts.index(str(TESTS / first))
         config.args = parts[begin:] + parts[:begin]
 
