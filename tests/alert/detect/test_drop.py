@@ -65,6 +65,13 @@ def test_a_baseline_of_few_results_is_not_taken_at_its_word(results: int, fires:
     assert stage.look(WEEK + 180) == fires
 
 
+def test_where_everything_failed_before_nothing_can_fall() -> None:
+    """A month of evidence weighs as much as one false alarm in a month."""
+    stage = Stage(rule_of({"drop": {"against": "30d"}, "over": "1d"}))
+    stage.see(range(0, 61 * DAY, 60), passed=0, failed=10)
+    assert stage.look(61 * DAY) == []
+
+
 def test_without_a_history_nobody_can_tell() -> None:
     stage = Stage(rule_of(DROP))
     stage.see(range(0, DAY, 10), passed=1, failed=9)

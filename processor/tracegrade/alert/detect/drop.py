@@ -26,8 +26,6 @@ from tracegrade.store.history import Bin
 _TIMES = (1.0, 2.0, 4.0)
 _LEAST = 0.01
 _DAY = 24 * 60
-
-
 # What part of the way to the smallest fall that matters, in log odds, is no fall.
 _NO_FALL = 0.2
 
@@ -108,8 +106,7 @@ def _baselines(rule: Rule, alert: Alert, drop: Drop, seen: Seen) -> list[Usual]:
     Against the first alone, a share that falls by a little each day takes its baseline along.
     """
     if drop.against.share is not None:
-        found = _usual(rule, alert, drop, seen, seen.before)
-        return [stated(drop.against.share, found)]
+        return [_stated(drop.against.share, alert, drop, seen)]
     if seen.beside is not None and total(item.tally for item in seen.before).judged < alert.min_samples:
         # A service without a history: a release is compared with those beside it.
         worth = worth_of(alert, total(item.tally for item in seen.beside))
@@ -125,22 +122,29 @@ def _baselines(rule: Rule, alert: Alert, drop: Drop, seen: Seen) -> list[Usual]:
         _as_happened(rule, alert, usual, bins)
         for bins in (recent, oldest)
         if total(item.tally for item in bins).judged >= alert.min_samples
-        and (usual := _usual(rule, alert, drop, seen, bins)) is not None
+        and (usual := _usual(alert, drop, seen, bins)) is not None
+        and usual.share >= _LEAST  # else nothing is left to fall
     ]
     if not known and seen.firing is not None and seen.firing.was is not None:
         # Of a fall that has lasted for as long as history is looked at, what was noted when it was found is left.
-        return [stated(seen.firing.was, _usual(rule, alert, drop, seen, seen.before))]
+        return [_stated(seen.firing.was, alert, drop, seen)]
     return known
 
 
-def _usual(rule: Rule, alert: Alert, drop: Drop, seen: Seen, bins: Sequence[Bin]) -> Usual | None:
+def _stated(share: float, alert: Alert, drop: Drop, seen: Seen) -> Usual:
+    """A share that is known; how results depend on each other is still told by the history."""
+    worth = worth_of(alert, total(item.tally for item in seen.before))
+    return stated(share, _usual(alert, drop, seen, seen.before), worth)
+
+
+def _usual(alert: Alert, drop: Drop, seen: Seen, bins: Sequence[Bin]) -> Usual | None:
     """What is usual of the results that were kept; None without any."""
 
     def make() -> Usual | None:
         worth = worth_of(alert, total(item.tally for item in bins))
         return usual_of(without_incidents(steps_of(alert, bins, seen.fine_from, worth), drop.by), worth)
 
-    return remembered(("drop", rule.id, alert.of, drop.by), bins, make)
+    return remembered(("drop", alert.of, drop.by), bins, make)
 
 
 def _as_happened(rule: Rule, alert: Alert, usual: Usual, bins: Sequence[Bin]) -> Usual:

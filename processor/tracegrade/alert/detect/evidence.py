@@ -22,6 +22,9 @@ come each hour, the time of an hour is 1 / 720 of 30 days. An hour with 9 good o
     3      6      (0.0326 + 1 / 720) * 17.9 = 0.611
     4      6      (0.611  + 1 / 720) * 17.9 = 11       an alarm; it most likely began with the second hour
 
+Where the share without a change is known only so well, it is a level drawn from a distribution: the likelihood without
+a change is the mean over all levels, and the mean of the ratio is 1 over them together, not at each.
+
 Sources: M. Pollak, Optimal detection of a change in distribution, 1985; J. Shin, A. Ramdas and A. Rinaldo, E-detectors:
 a nonparametric framework for sequential change detection, 2023.
 """

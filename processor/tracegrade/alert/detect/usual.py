@@ -63,10 +63,13 @@ class Usual:
     lasting: float = 1.0
 
 
-def stated(share: float, history: Usual | None) -> Usual:
-    """What a rule states, which is exact; how results depend on each other is known by `history`, if there is any."""
+def stated(share: float, history: Usual | None, worth: float = 1.0) -> Usual:
+    """A share that is exact; how results depend on each other is known by `history`, if there is any.
+
+    `worth`: see `dispersion_of`.
+    """
     if history is None:
-        return Usual((share,) * HOURS, share, share, 0, correlation(()))
+        return Usual((share,) * HOURS, share, share, 0, correlation((), worth))
     return Usual((share,) * HOURS, share, share, 0, history.dispersion, lasting=history.lasting)
 
 
