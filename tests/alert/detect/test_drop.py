@@ -66,10 +66,10 @@ def test_a_baseline_of_few_results_is_not_taken_at_its_word(results: int, fires:
 
 
 def test_where_everything_failed_before_nothing_can_fall() -> None:
-    """A month of evidence weighs as much as one false alarm in a month."""
-    stage = Stage(rule_of({"drop": {"against": "30d"}, "over": "1d"}))
-    stage.see(range(0, 61 * DAY, 60), passed=0, failed=10)
-    assert stage.look(61 * DAY) == []
+    """Ratios of 1 over two months are as much evidence as two false alarms in a month."""
+    stage = Stage(rule_of({"drop": {"against": "60d"}, "over": "1d"}))
+    stage.see(range(0, 121 * DAY, 60), passed=0, failed=10)
+    assert stage.look(121 * DAY) == []
 
 
 def test_without_a_history_nobody_can_tell() -> None:
