@@ -8,6 +8,7 @@ from build import each
 from build.records import summary_of
 from tracegrade.codec.results import decode_result, encode_result, new_result
 from tracegrade.deliver.consumer import SinkConsumer
+from tracegrade.deliver.cursor import ResultsCursor
 from tracegrade.deliver.recent import RecentReads, RecentResults
 from tracegrade.deliver.sink import DONE, Delivery
 from tracegrade.journal.local import LocalJournal
@@ -71,9 +72,9 @@ class Journalled:
         return end
 
     def consumer(self, sink: Recorder, is_for: Callable[[str], bool] | None = None) -> SinkConsumer:
-        reader = JournalReader(self.folder / "results")
-        position = Position(self.folder / "position")
-        return SinkConsumer(sink, reader, position, self.telemetry, self.recent, is_for=is_for)
+        reader, position = JournalReader(self.folder / "results"), Position(self.folder / "position")
+        cursor = ResultsCursor(sink.name, reader, position, self.telemetry, self.recent)
+        return SinkConsumer(sink, cursor, self.telemetry, is_for=is_for)
 
     def drain(self, sink: Recorder) -> SinkConsumer:
         consumer = self.consumer(sink)
@@ -264,15 +265,16 @@ def test_what_one_sink_read_from_another_process_is_decoded_once_for_all(
         decoded.append(payload)
         return decode_result(payload)
 
-    monkeypatch.setattr("tracegrade.deliver.consumer.decode_result", decode)
+    monkeypatch.setattr("tracegrade.deliver.cursor.decode_result", decode)
     segments = [1]
     recent = RecentReads(lambda: segments[0])
 
     def consumer(name: str) -> tuple[Recorder, SinkConsumer]:
         sink = Recorder()
         sink.name = name
-        reader = JournalReader(journalled.folder / "results")
-        return sink, SinkConsumer(sink, reader, Position(journalled.folder / name), journalled.telemetry, recent)
+        reader, position = JournalReader(journalled.folder / "results"), Position(journalled.folder / name)
+        cursor = ResultsCursor(name, reader, position, journalled.telemetry, recent)
+        return sink, SinkConsumer(sink, cursor, journalled.telemetry)
 
     (first, fast), (second, slow), (third, behind) = consumer("a"), consumer("b"), consumer("c")
     for item in ("a", "b"):

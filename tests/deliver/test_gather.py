@@ -10,6 +10,7 @@ import pytest
 from build import rest_long
 from build.records import summary_of
 from tracegrade.codec.results import encode_result, new_result
+from tracegrade.deliver.cursor import ResultsCursor
 from tracegrade.deliver.cut import Cut, LastCut
 from tracegrade.deliver.gather import GatheringConsumer
 from tracegrade.deliver.recent import RecentResults
@@ -117,14 +118,9 @@ class Journalled:
         return end
 
     def consumer(self, sink: Files) -> GatheringConsumer:
-        return GatheringConsumer(
-            sink,
-            JournalReader(self.folder / "results"),
-            self.position,
-            self.telemetry,
-            self.recent,
-            monotonic_s=lambda: self.now_s,
-        )
+        reader = JournalReader(self.folder / "results")
+        cursor = ResultsCursor(sink.name, reader, self.position, self.telemetry, self.recent)
+        return GatheringConsumer(sink, cursor, self.telemetry, monotonic_s=lambda: self.now_s)
 
     def restart(self) -> None:
         self.recent = RecentResults(self.journal.end)
@@ -275,14 +271,15 @@ def test_records_that_retention_deleted_unread_are_counted(
     journalled.recent = RecentResults(end)
     sink = Files(journalled.disk)
     consumer = journalled.consumer(sink)
-    read = consumer._reader.read
+    reader = consumer._cursor._reader
+    read = reader.read
 
     def deleted(position: int, max_bytes: int) -> object:
         if position < first:
             raise SegmentDeleted(position, first)
         return read(position, max_bytes)
 
-    monkeypatch.setattr(consumer._reader, "read", deleted)
+    monkeypatch.setattr(reader, "read", deleted)
     asyncio.run(consumer.drain(asyncio.Event()))
     assert journalled.disk.records == ["001"]
     lost = journalled.telemetry.value("tracegrade.sink.dropped_records", sink="files", reason="journal_full")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tracegrade.forward.deliveries import Waiting
 from tracegrade.forward.forwarder import Forwarder
+from tracegrade.forward.journal_source import JournalSource
 from tracegrade.journal.errors import SegmentDeleted
 from tracegrade.journal.published import Durable
 from tracegrade.journal.record import Encoding, Record
@@ -126,11 +127,9 @@ async def forwarding(
         "otlp",
         to or exporter(),
         peer,
-        journal,
-        position or Position(),
+        JournalSource("otlp", journal, position or Position(), recent),
         telemetry or Telemetry("receive"),
         (time or Time()).waiting,
-        recent,
     )
     task = asyncio.create_task(forwarder.run())
     try:
@@ -455,7 +454,8 @@ def test_a_journal_that_cannot_be_read_ends_forwarding_loudly():
             raise OSError(5, "input/output error")
 
     async def run():
-        forwarder = Forwarder("otlp", exporter(), Peer(), Broken(b"a"), Position(), Telemetry("receive"))
+        source = JournalSource("otlp", Broken(b"a"), Position())
+        forwarder = Forwarder("otlp", exporter(), Peer(), source, Telemetry("receive"))
         await forwarder.run()
 
     with pytest.raises(ExceptionGroup) as caught:

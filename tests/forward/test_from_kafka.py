@@ -43,7 +43,7 @@ class Group:
     def add(self, place: Place, *payloads: bytes, read_again: bool = False, tenant: str = "default") -> None:
         for each in payloads:
             offset = sum(message.place == place for message in self.messages)
-            self.messages.append(Original(place, offset, each, read_again, tenant))
+            self.messages.append(Original(place, SIGNALS[place[0]], offset, each, read_again, tenant))
 
     def join(self, lost: Callable[[], object]) -> Any:
         self.joined += 1
@@ -105,7 +105,7 @@ async def _forwarding(group: Group, peer: Peer, telemetry: Telemetry | None = No
 
     settings = ExporterSettings(endpoint="peer:4317", **to)
     forwarder = KafkaForwarder(
-        "otlp", settings, peer, SIGNALS, group.join, telemetry or Telemetry("receive"), Waiting(sleep=at_once)
+        "otlp", settings, peer, group.join, telemetry or Telemetry("receive"), Waiting(sleep=at_once)
     )
     task = asyncio.create_task(forwarder.run())
     try:

@@ -6,6 +6,7 @@ import grpc
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tracegrade.forward.forwarder import Forwarder
+from tracegrade.forward.journal_source import JournalSource
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.position import Position
 from tracegrade.journal.reader import JournalReader
@@ -47,7 +48,8 @@ def test_what_was_journalled_arrives_byte_for_byte_across_a_restart(tmp_path):
         settings = ExporterSettings.model_validate({"endpoint": f"127.0.0.1:{port}", "tls": {"insecure": True}})
         client, telemetry = OtlpClient(settings, "instance-7"), Telemetry("receive")
         reader, position = JournalReader(tmp_path / "journal"), Position(tmp_path / "positions" / "otlp")
-        forwarder = Forwarder("otlp", settings, client, reader, position, telemetry, recent=recent.after)
+        source = JournalSource("otlp", reader, position, recent.after)
+        forwarder = Forwarder("otlp", settings, client, source, telemetry)
         task = asyncio.create_task(forwarder.run())
         await eventually_in_loop(lambda: len(peer.got) >= count)
         forwarder.stop(5.0)

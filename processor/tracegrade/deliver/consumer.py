@@ -5,19 +5,12 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
-from tracegrade.codec.results import decode_result, is_erased
-from tracegrade.deliver.recent import RecentResults
+from tracegrade.deliver.cursor import ResultsCursor
 from tracegrade.deliver.sink import Delivery, Sink
 from tracegrade.journal.errors import SegmentDeleted
-from tracegrade.journal.position import Position
-from tracegrade.journal.reader import JournalReader
-from tracegrade.journal.record import Record
-from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.otlp.retry import Backoff, RetrySettings
 from tracegrade.telemetry.metrics import Telemetry
-
-MAX_BATCH_BYTES = 4 * 1024 * 1024
 
 # Results wait in their journal for as long as their sink needs; only the journal's size bound ends the wait.
 FAILS_AFTER_S = 5.0  # a failure that ends sooner makes no condition
@@ -25,20 +18,14 @@ PATIENT = RetrySettings(initial_interval=0.5, max_interval=30.0, max_elapsed_tim
 
 
 class SinkConsumer:
-    """Delivers the records of the results journal to one sink, in order but for what the sink puts off, at least once.
-
-    ``position`` is up to where the sink has taken everything.
-    """
+    """Delivers results to one sink, in order except for what the sink puts off, at least once."""
 
     def __init__(
         self,
         sink: Sink,
-        reader: JournalReader,
-        position: Position,
+        cursor: ResultsCursor,
         telemetry: Telemetry,
-        recent: RecentResults,
         *,
-        delivered: Callable[[int], None] = lambda position: None,
         turn: asyncio.Lock | None = None,
         is_for: Callable[[str], bool] | None = None,
     ) -> None:
@@ -46,36 +33,30 @@ class SinkConsumer:
 
         Args:
             sink: takes the results.
-            reader: of the results journal.
-            position: where the sink's position in it is kept.
+            cursor: reads them, and keeps the sink's position in their journal.
             telemetry: counts what is delivered, repeated and given up.
-            recent: results that need not be read.
-            delivered: called with each position up to which the sink has taken everything.
-            is_for: whether the sink gets the results of a tenant; None: it gets all.
             turn: held while a batch is under way, where the sink has a consumer for each of several journals.
+            is_for: whether the sink gets the results of a tenant; None: it gets all.
         """
-        self._recent = recent
         self.sink = sink
-        self.position = reader.first()
-        if (committed := position.load()) is not None:
-            self.position = committed
-        # The sink has taken everything before this one, but for the rest; before `position`, that too.
-        self._reached = self.position
+        self._cursor = cursor
+        # The sink has taken everything before this one, but for the rest; before the cursor's position, that too.
+        self._reached = cursor.position
         self._rest: Sequence[TraceResult] = ()
-        self._reader = reader
-        self._committed = position
         self._telemetry = telemetry
-        self._delivered = delivered
         self._turn = turn or asyncio.Lock()
         self._is_for = is_for
         self._more = asyncio.Event()
-        recent.taken(sink.name, self.position)
-        delivered(self.position)
+
+    @property
+    def position(self) -> int:
+        """Up to where the sink has taken everything."""
+        return self._cursor.position
 
     @property
     def end(self) -> int:
         """The end of everything that is durable now."""
-        return self._reader.durable().end
+        return self._cursor.end
 
     @property
     def has_all(self) -> bool:
@@ -95,18 +76,18 @@ class SinkConsumer:
 
     async def drain(self, stop: asyncio.Event) -> None:
         """Deliver everything that is durable now, then return; `stop` ends this early."""
-        end = self._reader.durable().end
+        end = self.end
         while self.position < end and not stop.is_set():
             await self.deliver_batch(stop)
 
     async def deliver_batch(self, stop: asyncio.Event) -> bool:
         """Deliver the result of one read; False when there was nothing to deliver, or `stop` came in between."""
         try:
-            batch, end = self._recent.after(self._reached) or self._read(self._reached)
+            batch, end = self._cursor.after(self._reached)
         except SegmentDeleted as error:
             self._telemetry.add("tracegrade.sink.dropped_records", sink=self.sink.name, reason="journal_full")
             self._reached = error.first
-            self._advance(error.first)
+            self._cursor.commit(error.first)
             return True
         if end == self._reached and not self._rest:
             return False
@@ -118,27 +99,10 @@ class SinkConsumer:
                     return False
         self._reached = end
         if self._rest:
-            self._recent.taken(self.sink.name, end)
+            self._cursor.taken(end)
         else:
-            self._advance(end)
+            self._cursor.commit(end)
         return True
-
-    def _read(self, position: int) -> tuple[Sequence[TraceResult], int]:
-        records = self._reader.read(position, MAX_BATCH_BYTES)
-        batch, end = self._decoded(records), records[-1].end if records else position
-        self._recent.read(position, batch, end)
-        return batch, end
-
-    def _decoded(self, records: list[Record]) -> list[TraceResult]:
-        batch = []
-        for record in records:
-            if is_erased(record.payload):
-                continue
-            try:
-                batch.append(decode_result(record.payload))
-            except TraceGradeError:
-                self._telemetry.add("tracegrade.sink.dropped_records", sink=self.sink.name, reason="unreadable")
-        return batch
 
     async def _deliver(self, batch: Sequence[TraceResult], stop: asyncio.Event) -> bool:
         """Repeat until the batch is delivered or given up; False when `stop` came first."""
@@ -174,12 +138,6 @@ class SinkConsumer:
                 self._telemetry.conditions.begin(condition, f"results wait: {delivery.reason}", where)
             if await wait(stop, delay):
                 return False
-
-    def _advance(self, position: int) -> None:
-        self.position = position
-        self._committed.commit(position)
-        self._recent.taken(self.sink.name, position)
-        self._delivered(position)
 
 
 async def wait(stop: asyncio.Event, seconds: float) -> bool:

@@ -9,13 +9,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from tracegrade.deliver.consumer import MAX_BATCH_BYTES, SinkConsumer
+from tracegrade.deliver.consumer import SinkConsumer
+from tracegrade.deliver.cursor import ResultsCursor
 from tracegrade.deliver.cut import Cut
-from tracegrade.deliver.recent import RecentResults
 from tracegrade.deliver.sink import Delivery, Sink
 from tracegrade.journal.errors import SegmentDeleted
-from tracegrade.journal.position import Position
-from tracegrade.journal.reader import JournalReader
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.telemetry.metrics import Telemetry
 
@@ -51,29 +49,26 @@ class GatheringConsumer(SinkConsumer):
     def __init__(
         self,
         sink: GatheringSink,
-        reader: JournalReader,
-        position: Position,
+        cursor: ResultsCursor,
         telemetry: Telemetry,
-        recent: RecentResults,
         *,
-        delivered: Callable[[int], None] = lambda position: None,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """As a `SinkConsumer`, and goes on with the sink's last cut; `monotonic_s` is for tests."""
-        super().__init__(sink, reader, position, telemetry, recent, delivered=delivered)
+        super().__init__(sink, cursor, telemetry)
         self._gathering = sink
         self._monotonic_s = monotonic_s
-        self._begin = self.position  # of the next cut
+        self._begin = cursor.position  # of the next cut
         self._ends_at: int | None = None  # the next cut, when it was begun before a kill
         last = sink.last_cut()
-        if last is not None and self.position < last.end <= reader.durable().end:
+        if last is not None and cursor.position < last.end <= cursor.end:
             # All before the last cut is durable, whatever the position's file says after a power cut.
-            self.position = max(self.position, last.begin)
             self._begin, self._ends_at = last.begin, last.end
-        self._reached = self.position
+            cursor.begin_no_earlier(last.begin)
+            self._reached = cursor.position
         self._records = 0  # taken since the last write
         self._due_s: float | None = None  # when they are to be written
-        recent.taken(sink.name, self._reached)
+        cursor.taken(self._reached)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Gather all results, and new ones whenever `wake` is called, and write when it is due, until `stop` is set."""
@@ -84,7 +79,7 @@ class GatheringConsumer(SinkConsumer):
 
     async def drain(self, stop: asyncio.Event) -> None:
         """Gather everything that is durable now and write it, then return; `stop` ends this early."""
-        end = self._reader.durable().end
+        end = self.end
         while self._reached < end and not stop.is_set() and await self.deliver_batch(stop):
             pass
         if self._reached > self.position and not stop.is_set():
@@ -104,7 +99,7 @@ class GatheringConsumer(SinkConsumer):
         await self.sink.deliver(batch)
         self._records += len(batch)
         self._reached = end
-        self._recent.taken(self.sink.name, end)
+        self._cursor.taken(end)
         if self._due_s is None:
             self._due_s = self._monotonic_s() + self._gathering.every_s
         return True
@@ -118,19 +113,16 @@ class GatheringConsumer(SinkConsumer):
 
     def _next(self) -> tuple[Sequence[TraceResult], int]:
         """The next results and where they end, no further than where a cut that was begun before ends."""
-        ends_at = self._ends_at
-        if ends_at is None:
-            return self._recent.after(self._reached) or self._read(self._reached)
-        records = self._reader.read(self._reached, MAX_BATCH_BYTES)
-        within = [record for record in records if record.end <= ends_at]
-        return self._decoded(within), within[-1].end if within else ends_at
+        if self._ends_at is None:
+            return self._cursor.after(self._reached)
+        return self._cursor.between(self._reached, self._ends_at)
 
     async def _write(self, stop: asyncio.Event) -> bool:
         cut = Cut(self._begin, self._reached)
         if not await self._until_done(lambda: self._gathering.write(cut), self._records, stop):
             return False
         self._begin, self._ends_at, self._records, self._due_s = self._reached, None, 0, None
-        self._advance(self._reached)
+        self._cursor.commit(self._reached)
         return True
 
     async def _wait(self) -> None:

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from tracegrade.forward.backlog import Backlog, is_sent
 from tracegrade.forward.deliveries import Deliveries, Waiting
-from tracegrade.forward.journal_source import JournalSource, PositionFile, Reader
+from tracegrade.forward.journal_source import JournalSource
 from tracegrade.forward.ledger import Ledger
 from tracegrade.forward.report import Report
 from tracegrade.journal.errors import SegmentDeleted
@@ -32,28 +32,23 @@ class Forwarder:
         name: str,
         settings: ExporterSettings,
         client: Exports,
-        reader: Reader,
-        position: PositionFile,
+        source: JournalSource,
         telemetry: Telemetry,
         waiting: Waiting | None = None,
-        recent: Callable[[int], list[Record] | None] = lambda position: None,
     ) -> None:
-        """Find out where to begin: the committed position, else the first record still there.
+        """Begin where `source` does.
 
         Args:
             name: the exporter's id, such as ``otlp`` or ``otlp/archive``: a metric label.
             settings: retrying, and which signals and tenants to take.
             client: makes one attempt at a time for each request; the caller closes it.
-            reader: of the main journal; used from one thread, which is not the caller's.
-            position: this exporter's own position file.
+            source: reads the journal, and keeps this exporter's position in it; closed when `run` ends.
             telemetry: filled with ``tracegrade.exporter.*``.
             waiting: replaced in tests.
-            recent: gives the durable records from a position on, or None: then they are read from disk. Call `wake`
-                when there are more.
         """
         waiting = waiting or Waiting()
         self._settings = settings
-        self._source = JournalSource(name, reader, position, recent)
+        self._source = source
         self._report = Report(name, settings.endpoint, telemetry, waiting.now_s)
         self._deliveries = Deliveries(settings, client, self._report, waiting, self._finished)
         self._read_to = self._source.begin

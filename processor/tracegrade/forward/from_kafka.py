@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -61,7 +61,6 @@ class KafkaForwarder:
         name: str,
         settings: ExporterSettings,
         client: Exports,
-        signals: Mapping[str, Signal],
         join: Callable[[Callable[[], object]], Originals],
         telemetry: Telemetry,
         waiting: Waiting | None = None,
@@ -72,14 +71,12 @@ class KafkaForwarder:
             name: the exporter's id, a metric label.
             settings: retrying, where to, and for which tenants.
             client: makes one attempt at a time for each request; the caller closes it.
-            signals: of each topic that is read.
             join: makes a member of the exporter's group; it is given what to call when partitions move elsewhere.
             telemetry: filled with ``tracegrade.exporter.*``.
             waiting: replaced in tests.
         """
         waiting = waiting or Waiting()
         self._settings = settings
-        self._signals = signals
         self._join = join
         self._report = Report(name, settings.endpoint, telemetry, waiting.now_s)
         self._deliveries = Deliveries(settings, client, self._report, waiting, self._finished)
@@ -165,7 +162,7 @@ class KafkaForwarder:
         """Messages of one signal as one request; what cannot be read goes alone, or the others would be refused too."""
         open_requests: dict[Signal, _Request] = {}
         for ledger, original in found:
-            signal = self._signals[original.place[0]]
+            signal = original.signal
             request = open_requests.get(signal)
             if not _is_readable(signal, original.payload):
                 yield _Request(signal, [original.payload], len(original.payload), [(ledger, original.offset)])

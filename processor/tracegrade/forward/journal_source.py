@@ -45,9 +45,20 @@ class JournalSource:
     """The journal, and one exporter's position in it, without keeping the event loop waiting for the disk."""
 
     def __init__(
-        self, name: str, reader: Reader, position: PositionFile, recent: Callable[[int], list[Record] | None]
+        self,
+        name: str,
+        reader: Reader,
+        position: PositionFile,
+        recent: Callable[[int], list[Record] | None] = lambda position: None,
     ) -> None:
-        """Find out where to begin: the committed position, else the first record still there."""
+        """Find out where to begin: the committed position, else the first record still there.
+
+        Args:
+            name: the exporter's id.
+            reader: of the main journal; used from one thread, which is not the caller's.
+            position: this exporter's own position file.
+            recent: gives the durable records from a position on, or None: then they are read from disk.
+        """
         self._reader = reader
         self._position = position
         self._recent = recent

@@ -9,6 +9,7 @@ from tracegrade.journal.errors import KafkaUnfit
 from tracegrade.journal.kafka.client import client_config, error_text, is_final, library
 from tracegrade.journal.kafka.produce import READ_AGAIN_HEADER, TENANT_HEADER
 from tracegrade.journal.kafka.settings import ClientValue, KafkaSettings
+from tracegrade.model.signal import Signal
 from tracegrade.model.tenant import DEFAULT_TENANT
 
 Place = tuple[str, int]  # a topic and one of its partitions
@@ -27,6 +28,7 @@ class Original(NamedTuple):
     """
 
     place: Place
+    signal: Signal
     offset: int
     payload: bytes
     read_again: bool
@@ -36,13 +38,15 @@ class Original(NamedTuple):
 class Originals:
     """One member of the group; for one thread at a time. `lost` is called from within `read` and `close`."""
 
-    def __init__(self, settings: KafkaSettings, group: str, topics: Sequence[str], lost: Callable[[], object]) -> None:
+    def __init__(
+        self, settings: KafkaSettings, group: str, topics: Mapping[str, Signal], lost: Callable[[], object]
+    ) -> None:
         """Join the group, which begins at the first message there is.
 
         Args:
             settings: brokers, and this instance's name in its groups.
             group: the group's name; every exporter has another.
-            topics: what it reads.
+            topics: what it reads, and the signal of each.
             lost: called while positions can still be committed: all that was read and is not committed may be read by
                 another member now.
 
@@ -55,6 +59,7 @@ class Originals:
         self._kept: list[Original] = []  # that came while nothing was to be read
         self._was_lost = False
         self._lost = lost
+        self._signals = topics
         usual: dict[str, ClientValue] = {
             "session.timeout.ms": _SESSION_MS,
             "queued.max.messages.kbytes": _FETCHED_KIB,
@@ -93,7 +98,7 @@ class Originals:
             if message.error() is not None:
                 self._note(message.error())
             else:
-                found.append(_original(message))
+                found.append(self._original(message))
         if self._was_lost:
             found, self._was_lost = [], False
         if self._failed is not None:
@@ -110,7 +115,7 @@ class Originals:
         if message is not None and message.error() is not None:
             self._note(message.error())
         elif message is not None:
-            self._kept.append(_original(message))
+            self._kept.append(self._original(message))
 
     def waiting(self) -> int:
         """The messages of this member's partitions that are not read yet, as far as the client knows."""
@@ -147,10 +152,13 @@ class Originals:
         elif not error.retriable():
             logger.warning("Kafka, while forwarding: %s", error_text(error))
 
-
-def _original(message: Any) -> Original:
-    headers = message.headers() or ()
-    again = any(name == READ_AGAIN_HEADER for name, _ in headers)
-    named = (value.decode("utf-8", "backslashreplace") for name, value in headers if name == TENANT_HEADER and value)
-    tenant = next(named, DEFAULT_TENANT)
-    return Original((message.topic(), message.partition()), message.offset(), message.value() or b"", again, tenant)
+    def _original(self, message: Any) -> Original:
+        headers = message.headers() or ()
+        again = any(name == READ_AGAIN_HEADER for name, _ in headers)
+        named = (
+            value.decode("utf-8", "backslashreplace") for name, value in headers if name == TENANT_HEADER and value
+        )
+        tenant = next(named, DEFAULT_TENANT)
+        topic = message.topic()
+        place = (topic, message.partition())
+        return Original(place, self._signals[topic], message.offset(), message.value() or b"", again, tenant)

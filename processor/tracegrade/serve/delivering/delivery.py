@@ -18,6 +18,7 @@ from tracegrade.alert.notify.settings import OF_EXPORTERS
 from tracegrade.config import Config
 from tracegrade.deletion.request import Deletions
 from tracegrade.deliver.consumer import SinkConsumer, wait
+from tracegrade.deliver.cursor import ResultsCursor
 from tracegrade.deliver.gather import GatheringConsumer
 from tracegrade.deliver.registry import open_sinks
 from tracegrade.deliver.sink import Sink, SinkContext
@@ -250,16 +251,19 @@ class DeliveryThread:
         self, sink: Sink, source: ResultsSource, turn: asyncio.Lock, delivered: Callable[[int], None]
     ) -> SinkConsumer:
         telemetry = self._metrics.telemetry
-        reader = JournalReader(source.folder, telemetry=telemetry, name=source.name)
-        position = Position(source.position(sink.name))
+        cursor = ResultsCursor(
+            sink.name,
+            JournalReader(source.folder, telemetry=telemetry, name=source.name),
+            Position(source.position(sink.name)),
+            telemetry,
+            source.recent,
+            delivered=delivered,
+        )
         if isinstance(sink, ParquetSink):
-            gathering = sink.of_journal(source.name)
-            return GatheringConsumer(gathering, reader, position, telemetry, source.recent, delivered=delivered)
+            return GatheringConsumer(sink.of_journal(source.name), cursor, telemetry)
         exporter = self._config.exporters.get(sink.name)
         is_for = None if exporter is None or exporter.tenants is None else exporter.is_for
-        return SinkConsumer(
-            sink, reader, position, telemetry, source.recent, delivered=delivered, turn=turn, is_for=is_for
-        )
+        return SinkConsumer(sink, cursor, telemetry, turn=turn, is_for=is_for)
 
     def _all_consumers(self) -> list[SinkConsumer]:
         return [consumer for delivered in self._delivered for consumer in delivered.consumers]

@@ -85,8 +85,8 @@ class ReceivedInKafka:
         if self._settings.metrics_topic is not None:
             topics[self._settings.metrics_topic] = Signal.METRICS
         taken = {topic: signal for topic, signal in topics.items() if settings.takes(signal)}
-        join = partial(Originals, self._settings, forwarding_group(name), list(taken))
-        return KafkaForwarder(name, settings, client, taken, join, self._telemetry)
+        join = partial(Originals, self._settings, forwarding_group(name), taken)
+        return KafkaForwarder(name, settings, client, join, self._telemetry)
 
     def erase(self, waiting: Sequence[Deletion]) -> list[Deletion]:
         """As in `Received`: what is in Kafka stays until the topics' retention deletes it, and is not judged again."""

@@ -12,6 +12,7 @@ from tracegrade.config import Config
 from tracegrade.deletion.request import Deletion, Deletions
 from tracegrade.deliver.consumer import wait
 from tracegrade.forward.forwarder import Forwarder
+from tracegrade.forward.journal_source import JournalSource
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.position import Position
 from tracegrade.journal.reader import JournalReader
@@ -78,15 +79,9 @@ class ReceivedOnDisk:
 
     def forwarder(self, name: str, settings: ExporterSettings, client: Exports) -> Forwarder:
         """As in `Received`: requests go as they came, from the exporter's own position."""
-        forwarder = Forwarder(
-            name,
-            settings,
-            client,
-            JournalReader(self._folder.journal, telemetry=self._telemetry),
-            Position(self._folder.position(name)),
-            self._telemetry,
-            recent=self._recent.after,
-        )
+        reader = JournalReader(self._folder.journal, telemetry=self._telemetry)
+        source = JournalSource(name, reader, Position(self._folder.position(name)), self._recent.after)
+        forwarder = Forwarder(name, settings, client, source, self._telemetry)
         self._recent.listen(partial(_wake, asyncio.get_running_loop(), forwarder))
         return forwarder
 
