@@ -15,6 +15,7 @@ from tracegrade.part import parts, placed
 
 _OWN = {
     "serve": ("tracegrade.cli.serve:command", "Receive, forward and judge traces."),
+    "healthcheck": ("tracegrade.cli.healthcheck:command", "Is a running serve ready? For health checks of containers."),
     "demo": ("tracegrade.cli.demo:command", "See it work: a small instrumented agent, judged."),
     "replay": ("tracegrade.cli.replay:command", "Judge stored traces again."),
     "extract": ("tracegrade.cli.extract:command", "Show the tool calls read from traces."),

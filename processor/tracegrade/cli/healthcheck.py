@@ -1,0 +1,113 @@
+"""``tracegrade healthcheck``: ask a running serve whether it takes requests. It imports no server."""
+
+import http.client
+import json
+import ssl
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tracegrade.cli.output import EXIT_FAILED, print_line, reports_errors
+from tracegrade.cli.settings import config_option
+from tracegrade.model.errors import TraceGradeError
+
+if TYPE_CHECKING:
+    from tracegrade.config.config import TelemetrySettings
+
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+_LARGEST_ANSWER_BYTES = 1 << 20
+
+
+@click.command()
+@config_option
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=3.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long each step of the request may take.",
+)
+@reports_errors
+def command(config_path: Path | None, timeout_s: float) -> None:
+    """Ask /readyz of the serve that runs here with the same settings: for the health check of a container.
+
+    Exit code 0: senders are served. 1: senders are refused, or no serve answers. 2: wrong settings.
+    """
+    from tracegrade.config import load_config
+
+    settings = load_config(config_path, allow_unset=True).telemetry
+    asked = _connection(settings, timeout_s)
+    address = f"telemetry.endpoint {asked.host}:{asked.port}"
+    try:
+        asked.request("GET", "/readyz", headers=_headers(settings))
+        answer = asked.getresponse()
+        body = answer.read(_LARGEST_ANSWER_BYTES)
+    except (OSError, http.client.HTTPException) as error:
+        why = str(error) or type(error).__name__
+        print_line(f"no answer at {address}: {why}; expected a serve with these settings to run here", err=True)
+        sys.exit(EXIT_FAILED)
+    finally:
+        asked.close()
+    health = _health(body)
+    is_ready = answer.status == http.client.OK and health is not None
+    print_line(f"{address}: {health or _unexpected(answer.status, body)}", err=not is_ready)
+    sys.exit(0 if is_ready else EXIT_FAILED)
+
+
+def _connection(settings: "TelemetrySettings", timeout_s: float) -> http.client.HTTPConnection:
+    from tracegrade.receive.settings import split_endpoint
+
+    host, port = split_endpoint(settings.endpoint)
+    host = _LOOPBACK.get(host, host)
+    if settings.tls is None:
+        return http.client.HTTPConnection(host, port, timeout=timeout_s)
+    if settings.tls.client_ca_file is not None:
+        raise TraceGradeError(
+            "telemetry.tls.client_ca_file: asks callers for a certificate, and healthcheck has none to show; "
+            "set telemetry.auth in its place"
+        )
+    # Trusts the very certificate of the settings: it names the host by which others call, not this address.
+    try:
+        trusted = ssl.create_default_context(cafile=settings.tls.cert_file)
+    except OSError as error:
+        raise TraceGradeError(
+            f"telemetry.tls.cert_file: cannot read {settings.tls.cert_file!r} as certificates (PEM): {error}"
+        ) from None
+    trusted.check_hostname = False
+    trusted.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=trusted)
+
+
+def _headers(settings: "TelemetrySettings") -> dict[str, str]:
+    if settings.auth is None:
+        return {}
+    tokens = [token.get_secret_value() for token in settings.auth.tokens]
+    if settings.auth.token_file is not None:
+        try:
+            tokens += Path(settings.auth.token_file).read_text(encoding="utf-8").split()
+        except (OSError, UnicodeDecodeError) as error:
+            raise TraceGradeError(f"telemetry.auth.token_file: cannot read it: {error}") from None
+    if not tokens:
+        raise TraceGradeError(
+            "telemetry.auth: found no token, expected one in tokens or token_file for healthcheck to show"
+        )
+    return {"Authorization": f"Bearer {tokens[0]}"}
+
+
+def _health(body: bytes) -> str | None:
+    """Status and conditions, each with what to do; None where this is no answer of /readyz."""
+    try:
+        health = json.loads(body)
+        conditions = [f". {found['name']}: {found['message']}; {found['advice']}" for found in health["conditions"]]
+        return f"{health['status']}{''.join(conditions)}"
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _unexpected(status: int, body: bytes) -> str:
+    text = body[:200].decode(errors="replace").strip()
+    return f"found HTTP status {status}, expected the answer of /readyz: {text}"
