@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 
 class DeliveryRole:
-    """Delivery for all judges of the set in force."""
+    """Delivery for all judges of the set in force: its own `Upstream`."""
 
     def __init__(self, config: Config) -> None:
         """Open everything.
@@ -62,37 +62,25 @@ class DeliveryRole:
         self._metrics = JudgeMetrics(folder, config.telemetry.max_series, DELIVERY, config.telemetry.max_tenants)
         self._rules = RuleReload(config.rules, self._metrics.telemetry, config.quotas)
         self._deletions = Deletions(folder.path)
+        self._stored_clocks = StoredClocks(folder, self._judges)
         self._stopping = threading.Event()
         self._failure: BaseException | None = None
         with ExitStack() as opened:
             self._heartbeat = Heartbeat(folder.heartbeat(DELIVERY))
             opened.callback(self._heartbeat.close)
             opened.callback(patiently(partial(lock_delivery, folder), JournalLocked, self._beat).release)
-            self._left = []
+            self.left = []
             for name in self._set.left():
                 open_it = partial(LeftResults.open, folder, config.journal, self._metrics.telemetry, name)
-                self._left.append(patiently(open_it, JournalLocked, self._beat))
-                opened.callback(self._left[-1].close)
+                self.left.append(patiently(open_it, JournalLocked, self._beat))
+                opened.callback(self.left[-1].close)
             self._store = open_store_patiently(config.store_url, self._heartbeat, self._metrics)
             opened.callback(self._store.dispose)
             self._turns = self._open_turns()
             opened.callback(self._turns.close)
-            sources = [self._source(judge) for judge in self._judges]
+            self.sources = [self._source(judge) for judge in self._judges]
             self._opened = opened.pop_all()
-        self._delivery = DeliveryThread(
-            config,
-            folder,
-            self._store,
-            sources,
-            self._rules,
-            self._metrics,
-            stored_to_ns=StoredClocks(folder, self._judges).sessions_ns,
-            failed=self._fail,
-            left=self._left,
-            left_stored=lambda: self._set.say_ready(len(self._judges)),
-            into_store=self._telling,
-            alongside=self._alongside,
-        )
+        self._delivery = DeliveryThread(config, folder, self._store, self._rules, self._metrics, self)
 
     def run(self) -> None:
         """Deliver until `stop` is called.
@@ -115,7 +103,16 @@ class DeliveryRole:
         """Ask `run` to return. Called from any thread."""
         self._stopping.set()
 
-    def _fail(self, error: BaseException) -> None:
+    def stored_to_ns(self) -> int:
+        """As in `Upstream`."""
+        return self._stored_clocks.sessions_ns()
+
+    def left_stored(self) -> None:
+        """As in `Upstream`: judging may begin."""
+        self._set.say_ready(len(self._judges))
+
+    def failed(self, error: BaseException) -> None:
+        """As in `Upstream`: this process ends."""
         self._failure = error
         self._stopping.set()
 
@@ -141,12 +138,14 @@ class DeliveryRole:
             clocked=False,
         )
 
-    def _telling(self, sink: Sink) -> Sink:
+    def store_sink(self, sink: Sink) -> Sink:
+        """As in `Upstream`: it also writes the turns of sessions."""
         if self._config.journal.kafka is not None:
             return sink  # the store tells
         return TellingSink(sink, self._turns, self._store, lambda: self._rules.in_force)
 
-    def _alongside(self, halt: asyncio.Event) -> list[Work]:
+    def works(self, halt: asyncio.Event) -> list[Work]:
+        """As in `Upstream`: turns, deletions, and the heartbeat."""
         return [
             every(_BEAT_EVERY_S, self._beat, halt),
             every(TRIM_EVERY_S, partial(trim_turns, self._turns, self._folder, self._judges), halt),
@@ -172,7 +171,7 @@ class DeliveryRole:
         def erase(deletion: Deletion) -> int:
             gone.update(deletion.trace_ids)
             erase_turns(self._turns, deletion.trace_ids)
-            left = [left.journal for left in self._left if not left.is_removed]
+            left = [left.journal for left in self.left if not left.is_removed]
             return sum(erase_records([deletion], journal)[0] for journal in left)
 
         with_files = self._config.parquet is not None

@@ -27,6 +27,7 @@ from tracegrade.pipeline.judge_set import JudgeSet
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.serve.delivering.delivery import DeliveryThread
 from tracegrade.serve.delivering.results_source import LeftResults, ResultsSource
+from tracegrade.serve.delivering.upstream import OneJudge
 from tracegrade.serve.judging.deletions import JudgeDeletions
 from tracegrade.serve.judging.fair_shares import FairShares
 from tracegrade.serve.judging.hand_over import HandOver, MemoryHandOver
@@ -264,13 +265,9 @@ class JudgeRole:
             self._config,
             folder,
             self._store,
-            [source],
             self._rules,
             self._metrics,
-            stored_to_ns=hand_over.stored_to_ns,
-            failed=hand_over.fail,
-            left=self._left,
-            left_stored=hand_over.left_stored,
+            OneJudge([source], self._left, hand_over),
         )
 
     def _open_journal(self) -> JournalReader:

@@ -19,6 +19,7 @@ from tracegrade.model.trace_result import TraceResult
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.serve.delivering.delivery import DeliveryThread
 from tracegrade.serve.delivering.results_source import ResultsSource
+from tracegrade.serve.delivering.upstream import OneJudge
 from tracegrade.serve.judging.hand_over import MemoryHandOver
 from tracegrade.serve.judging.metrics import JudgeMetrics
 from tracegrade.serve.rule_reload import RuleReload
@@ -78,11 +79,9 @@ def test_a_sink_of_the_registry_has_a_position_behind_which_retention_deletes_as
         config,
         folder,
         store,
-        [source],
         rules,
         metrics,
-        stored_to_ns=hand_over.stored_to_ns,
-        failed=hand_over.fail,
+        OneJudge([source], [], hand_over),
     )
     delivery.start()
 

@@ -140,7 +140,7 @@ class MemoryHandOver:
             self._has_left = True
             self._stored.notify_all()
 
-    def fail(self, error: BaseException) -> None:
+    def failed(self, error: BaseException) -> None:
         """Delivery has ended with `error`, so judging must end too; called by delivery."""
         with self._stored:
             self._failure = error
