@@ -12,28 +12,27 @@ from tracegrade.journal.append import Append, answer
 from tracegrade.journal.clock import JournalClock
 from tracegrade.journal.commit_queue import CommitQueue
 from tracegrade.journal.errors import FolderGoneError, JournalRefused
+from tracegrade.journal.journal_telemetry import JournalTelemetry
 from tracegrade.journal.recent import RecentRecords
 from tracegrade.journal.refusals import Refusals
 from tracegrade.journal.settings import JournalSettings
 from tracegrade.journal.writer import SegmentWriter
-from tracegrade.telemetry.metrics import Telemetry
 
 TICK_S = 0.05  # how often the published clock moves on without traffic
 GAUGES_EVERY_NS = 1_000_000_000
 
 
 class Committer:
-    """One thread, from the start until `close`."""
+    """One thread, from the start until `close`"""
 
     def __init__(
         self,
         settings: JournalSettings,
         writer: SegmentWriter,
         clock: JournalClock,
-        queue: CommitQueue,
         refusals: Refusals,
-        telemetry: Telemetry,
-        name: str,
+        telemetry: JournalTelemetry,
+        *,
         clocked: bool,
     ) -> None:
         """Publish the clock, and start.
@@ -42,26 +41,31 @@ class Committer:
             settings: when segments end, and how often is synced.
             writer: used by this thread alone from now on.
             clock: stamps what is written.
-            queue: what waits.
             refusals: notes what the disk does not take.
             telemetry: counts commits and sizes.
-            name: the journal's.
             clocked: as of `LocalJournal.open`.
         """
         self.recent: RecentRecords | None = None  # the newest records, if a reader in this process uses them
         self._settings = settings
         self._writer = writer
         self._clock = clock
-        self._queue = queue
+        self._queue = CommitQueue()
         self._refusals = refusals
-        self._telemetry = telemetry
-        self._name = name
+        self.telemetry = telemetry
         self._clocked = clocked
         self._gauges_due_ns = 0
         self._sync_due_ns = 0
         writer.publish(clock.read())
-        self._thread = threading.Thread(target=self._run, name=f"{name}-writer", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"{telemetry.name}-writer", daemon=True)
         self._thread.start()
+
+    def add(self, append: Append) -> None:
+        """Queue `append`.
+
+        Raises:
+            JournalRefused: full, or closed.
+        """
+        self._queue.add(append, self._refusals.check_room)
 
     def close(self) -> None:
         """Commit everything that waits, publish for the last time, and end."""
@@ -136,7 +140,7 @@ class Committer:
             return self._refusals.refuse(error, size)
         except Exception as error:  # a bug: the thread must go on, and senders must get an answer
             return JournalRefused("journal_unavailable", f"the journal failed: {error!r}; the sender should retry")
-        self._telemetry.add("tracegrade.journal.commits", journal=self._name)
+        self.telemetry.add("commits")
         if self.recent is not None:
             self.recent.add(chain.from_iterable([append.records(clock_ns) for append in run]))
         return None
@@ -150,8 +154,8 @@ class Committer:
                 self._writer.sync()
             if now_ns >= self._gauges_due_ns:
                 self._gauges_due_ns = now_ns + GAUGES_EVERY_NS
-                self._telemetry.set("tracegrade.journal.size", self._writer.used, journal=self._name)
-                self._telemetry.set("tracegrade.journal.end", self._writer.end, journal=self._name)
+                self.telemetry.set("size", self._writer.used)
+                self.telemetry.set("end", self._writer.end)
                 self._writer.check_in_place()
                 self._end_old_segment(now_ns)
                 self._refusals.end_those_over(now_ns, self._queue.waiting_bytes)

@@ -1,31 +1,30 @@
 """The journal on local disk: one writer process, any number of readers."""
 
 import asyncio
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from itertools import pairwise
 from pathlib import Path
 from typing import Self
 
 from tracegrade.journal.append import Append
 from tracegrade.journal.clock import JournalClock
-from tracegrade.journal.commit_queue import CommitQueue
 from tracegrade.journal.committer import Committer
-from tracegrade.journal.disk import Disk, sync_folder
-from tracegrade.journal.erase import Change, remove_leftovers, rewrite_segment
+from tracegrade.journal.disk import Disk
+from tracegrade.journal.erase import Change
+from tracegrade.journal.journal_telemetry import JournalTelemetry
 from tracegrade.journal.lock import FolderLock
+from tracegrade.journal.maintenance import Maintenance
 from tracegrade.journal.published import Publisher
 from tracegrade.journal.recent import RecentRecords
 from tracegrade.journal.record import HEADER_BYTES, MAX_TENANT_BYTES, Entry, Header, Signal, Unreadable, decode_header
 from tracegrade.journal.recovery import Recovery, recover
 from tracegrade.journal.refusals import Refusals
-from tracegrade.journal.retention import Consumer, Segment, deletable_segments, unread_items
+from tracegrade.journal.retention import Consumer
 from tracegrade.journal.segments import FOLDER_NAME, read_segment, scan, segment_bases, segment_path
 from tracegrade.journal.settings import JournalSettings
-from tracegrade.journal.writer import SegmentWriter
+from tracegrade.journal.writer import Existing, SegmentWriter
 from tracegrade.telemetry.metrics import Telemetry
 
 
@@ -37,33 +36,20 @@ class LocalJournal:
 
     def __init__(
         self,
-        folder: Path,
-        settings: JournalSettings,
         writer: SegmentWriter,
-        disk: Disk,
-        publisher: Publisher,
-        clock: JournalClock,
+        committer: Committer,
+        maintenance: Maintenance,
         lock: FolderLock,
         recovery: Recovery,
-        telemetry: Telemetry,
-        name: str,
-        clocked: bool,
     ) -> None:
         """Use `open`."""
         self.recovery = recovery
-        self.telemetry = telemetry
-        self._folder = folder
-        self._settings = settings
+        self.committer = committer
+        self.telemetry = committer.telemetry.telemetry
         self._writer = writer
-        self._disk = disk
-        self._publisher = publisher
+        self._maintenance = maintenance
         self._lock = lock
-        self._name = name
-        self._queue = CommitQueue()
-        self._refusals = Refusals(folder, settings.max_bytes, writer, telemetry, name)
-        self.committer = Committer(settings, writer, clock, self._queue, self._refusals, telemetry, name, clocked)
         self._closed = False
-        self._trimming = threading.Lock()
 
     @classmethod
     def open(
@@ -98,7 +84,7 @@ class LocalJournal:
             OSError: the folder cannot be used.
         """
         settings = settings or JournalSettings()
-        telemetry = telemetry or Telemetry("journal")
+        of_journal = JournalTelemetry(telemetry or Telemetry("journal"), name)
         disk = disk or Disk()
         (folder / FOLDER_NAME).mkdir(parents=True, exist_ok=True)
         lock = FolderLock(folder / "lock", f"the journal {name!r}")
@@ -108,22 +94,18 @@ class LocalJournal:
             clock = JournalClock(now_ns, monotonic_ns)
             clock.not_before(max(recovery.last_received_ns, publisher.last.clock_ns if publisher.last else 0))
             last_ns = recovery.last_received_ns or _last_received_ns(folder) or clock.read()
-            writer = SegmentWriter(
-                folder,
-                disk,
-                publisher,
-                end=max(recovery.end, consumed),
-                begun_ns={base: _first_received_ns(folder, base, last_ns) for base in segment_bases(folder)},
-                last_ns=last_ns,
-                segment_bytes=settings.segment_bytes,
-            )
+            begun_ns = {base: _first_received_ns(folder, base, last_ns) for base in segment_bases(folder)}
+            existing = Existing(max(recovery.end, consumed), begun_ns, last_ns)
+            writer = SegmentWriter(folder, disk, publisher, existing, settings.segment_bytes)
             writer.sync_every_write = settings.sync == "always"
             if recovery.appendable and writer.end == recovery.end:
                 writer.write_on()
             for reason, count in (("torn", recovery.torn_bytes), ("corrupt", recovery.corrupt_bytes)):
                 if count:
-                    telemetry.add("tracegrade.journal.corrupt_bytes", count, journal=name, reason=reason)
-            return cls(folder, settings, writer, disk, publisher, clock, lock, recovery, telemetry, name, clocked)
+                    of_journal.add("corrupt_bytes", count, reason=reason)
+            refusals = Refusals(writer, settings.max_bytes, of_journal)
+            committer = Committer(settings, writer, clock, refusals, of_journal, clocked=clocked)
+            return cls(writer, committer, Maintenance(settings, writer, committer, refusals), lock, recovery)
         except BaseException:
             lock.release()
             raise
@@ -160,7 +142,7 @@ class LocalJournal:
     def append_all(self, entries: Sequence[Entry], durable: "Future[int] | None" = None) -> "Future[int]":
         """Append several entries in one commit and one segment: all of them are taken, or none is."""
         future = durable or Future()
-        self._queue.add(Append(entries, future), self._refusals.check_room)
+        self.committer.add(Append(entries, future))
         return future
 
     async def appended(self, *entries: Entry) -> int:
@@ -173,7 +155,7 @@ class LocalJournal:
             ValueError: an entry cannot be a record.
         """
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._queue.add(Append(entries, future), self._refusals.check_room)
+        self.committer.add(Append(entries, future))
         return await future
 
     def keep_recent(self, max_bytes: int) -> RecentRecords:
@@ -191,31 +173,7 @@ class LocalJournal:
         Returns:
             For each consumer that lost something, the items lost by signal.
         """
-        with self._trimming:
-            if self.telemetry.conditions.holds("data_folder_gone", self._name):
-                return {}  # the files under these names are not ours
-            bases = list(self._writer.bases)
-            sealed = [Segment(base, following, self._writer.begun_ns[following]) for base, following in pairwise(bases)]
-            assert self._publisher.last is not None
-            deletable = deletable_segments(
-                sealed,
-                self._writer.end,
-                consumers,
-                expired_ns=self._publisher.last.clock_ns - int(self._settings.max_age * 1e9),
-                keep_bytes=self._settings.max_bytes * 7 // 8,
-            )
-            self._refusals.held_by = deletable.held_by
-            lost: dict[str, Counter[Signal]] = {}
-            for segment in deletable.delete:
-                self._count_lost(segment, consumers, lost)
-                segment_path(self._folder, segment.base).unlink(missing_ok=True)
-                self._writer.bases.remove(segment.base)
-                del self._writer.begun_ns[segment.base]
-            if deletable.delete:
-                sync_folder(self._folder / FOLDER_NAME)
-            for consumer, state in consumers.items():
-                self.telemetry.set("tracegrade.journal.position", state.position, journal=self._name, consumer=consumer)
-            return lost
+        return self._maintenance.trim(consumers)
 
     def erase(self, change: Change) -> int:
         """Apply `change` to every record that is durable now; always from one thread that may wait for the disk.
@@ -230,17 +188,7 @@ class LocalJournal:
             OSError: the disk refused; some segments may already be changed.
             JournalRefused: shutting down.
         """
-        with self._trimming:
-            self.committer.check_in_place()
-            self.committer.end_segment()
-            remove_leftovers(self._folder)
-            changed = 0
-            for base, following in pairwise(list(self._writer.bases)):
-                changed += rewrite_segment(self._folder, base, following, change, self._disk)
-            self.committer.publish_rewritten()
-            if self.committer.recent is not None:
-                self.committer.recent.forget()
-            return changed
+        return self._maintenance.erase(change)
 
     def close(self) -> None:
         """Commit all waiting appends, refuse later ones, publish for the last time, and release the lock."""
@@ -251,16 +199,8 @@ class LocalJournal:
         try:
             self._writer.close()
         finally:
-            self._publisher.close()
+            self._writer.publisher.close()
             self._lock.release()
-
-    def _count_lost(
-        self, segment: Segment, consumers: Mapping[str, Consumer], lost: dict[str, Counter[Signal]]
-    ) -> None:
-        behind = {name: state.position for name, state in consumers.items() if state.position < segment.end}
-        if behind:
-            for name, items in unread_items(self._folder, segment, behind).items():
-                lost.setdefault(name, Counter()).update(items)
 
 
 def _first_received_ns(folder: Path, base: int, otherwise: int) -> int:

@@ -2,11 +2,10 @@
 
 import time
 from errno import EDQUOT, ENOSPC
-from pathlib import Path
 
 from tracegrade.journal.errors import FolderGoneError, JournalRefused
+from tracegrade.journal.journal_telemetry import JournalTelemetry
 from tracegrade.journal.writer import SegmentWriter
-from tracegrade.telemetry.metrics import Telemetry
 
 # A bound that is reached again and again is one state: it ends when nothing was refused for this long.
 QUIET_NS = 3_000_000_000
@@ -19,14 +18,12 @@ _GIB = 1024**3
 class Refusals:
     """Watches the room in memory, below the size bound and on the disk, for one journal."""
 
-    def __init__(self, folder: Path, max_bytes: int, writer: SegmentWriter, telemetry: Telemetry, name: str) -> None:
-        """With nothing refused yet; `name` is the journal's, in conditions and metrics."""
+    def __init__(self, writer: SegmentWriter, max_bytes: int, telemetry: JournalTelemetry) -> None:
+        """With nothing refused yet."""
         self.held_by: list[str] = []  # the consumers that keep retention from deleting more
-        self._folder = folder
         self._max_bytes = max_bytes
         self._writer = writer
         self._telemetry = telemetry
-        self._name = name
         self._refused: dict[str, tuple[int, int]] = {}  # condition -> time of its last refusal, monotonic, and the size
 
     def check_room(self, waiting_bytes: int, size: int) -> None:
@@ -53,7 +50,7 @@ class Refusals:
             return JournalRefused("journal_unavailable", f"{error}; the sender should retry")
         no_room = error.errno in (ENOSPC, EDQUOT)
         self._count("disk_full" if no_room else "disk_error")
-        found = f"{self._folder}: the disk {'is full' if no_room else 'failed'} ({error.strerror})"
+        found = f"{self._writer.folder}: the disk {'is full' if no_room else 'failed'} ({error.strerror})"
         self._note("disk_failing", found, size)
         if no_room:
             return JournalRefused("journal_full", f"{found}; make room, the sender should retry")
@@ -86,14 +83,14 @@ class Refusals:
             if condition == "disk_slow" and waiting > MAX_WAITING_BYTES:
                 continue
             del self._refused[condition]
-            self._telemetry.conditions.end(condition, self._name)
+            self._telemetry.conditions.end(condition, self._telemetry.name)
 
     def _note(self, condition: str, message: str, size: int) -> None:
         self._refused[condition] = (time.monotonic_ns(), size)
-        self._telemetry.conditions.begin(condition, message, self._name)
+        self._telemetry.conditions.begin(condition, message, self._telemetry.name)
 
     def _count(self, reason: str) -> None:
-        self._telemetry.add("tracegrade.journal.failed_commits", journal=self._name, reason=reason)
+        self._telemetry.add("failed_commits", reason=reason)
 
     def _full(self) -> str:
         bound = self._max_bytes

@@ -2,12 +2,26 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tracegrade.journal.disk import Disk, names, sync_folder
 from tracegrade.journal.errors import FolderGoneError
 from tracegrade.journal.published import Durable, Publisher
 from tracegrade.journal.segments import segment_path
+
+
+@dataclass(slots=True)
+class Existing:
+    """What a journal holds when its writer starts.
+
+    ``end`` is where the next record begins. ``begun_ns`` has the segments, each with a time before which none of its
+    records came; ``last_ns`` is the receive time of the last record, or later.
+    """
+
+    end: int
+    begun_ns: dict[int, int]
+    last_ns: int
 
 
 class SegmentWriter:
@@ -25,29 +39,26 @@ class SegmentWriter:
         folder: Path,
         disk: Disk,
         publisher: Publisher,
-        *,
-        end: int,
-        begun_ns: dict[int, int],
-        last_ns: int,
+        existing: Existing,
         segment_bytes: int,
     ) -> None:
-        """Begin at `end`; `begun_ns`: the segments there are, and a time before which none of their records came."""
-        self.end = end
-        self.last_ns = last_ns
-        self.begun_ns = begun_ns
-        self.bases = sorted(begun_ns)
+        """Begin at the end of what exists."""
+        self.folder = folder
+        self.disk = disk
+        self.publisher = publisher
+        self.end = existing.end
+        self.last_ns = existing.last_ns
+        self.begun_ns = existing.begun_ns
+        self.bases = sorted(existing.begun_ns)
         self.sync_every_write = True
         self.unsynced = False
-        self._folder = folder
-        self._disk = disk
-        self._publisher = publisher
         self._segment_bytes = segment_bytes
         self._generation = publisher.last.segments + 1 if publisher.last else 0
         self._fd: int | None = None
 
     def write_on(self) -> None:
         """Go on in the last segment, which ends at ``end``."""
-        self._fd = os.open(segment_path(self._folder, self.bases[-1]), os.O_RDWR)
+        self._fd = os.open(segment_path(self.folder, self.bases[-1]), os.O_RDWR)
 
     @property
     def used(self) -> int:
@@ -74,7 +85,7 @@ class SegmentWriter:
             self.begin_segment(clock_ns)
         assert self._fd is not None
         try:
-            self._disk.write(self._fd, buffers, self.segment_used)
+            self.disk.write(self._fd, buffers, self.segment_used)
         except OSError:
             self._cut()
             raise
@@ -100,7 +111,7 @@ class SegmentWriter:
             self.begin_segment(clock_ns)
         assert self._fd is not None
         try:
-            self._disk.write(self._fd, [bytes(size)], self.segment_used)
+            self.disk.write(self._fd, [bytes(size)], self.segment_used)
         finally:
             self._cut()
         self.unsynced = True
@@ -115,7 +126,7 @@ class SegmentWriter:
         if self._fd is None or not self.unsynced:
             return
         try:
-            self._disk.sync(self._fd)
+            self.disk.sync(self._fd)
         except OSError:
             self._abandon()
             raise
@@ -128,9 +139,9 @@ class SegmentWriter:
             OSError: no room for another file, or the last one could not be synced.
         """
         self.sync()
-        if not self._publisher.is_in_place():  # else a file of another journal might be taken for a leftover
+        if not self.publisher.is_in_place():  # else a file of another journal might be taken for a leftover
             raise self._gone()
-        path = segment_path(self._folder, self.end)
+        path = segment_path(self.folder, self.end)
         # Nothing in a file of this name was ever published: a new file replaces it, with a page cache of its own.
         path.unlink(missing_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
@@ -154,20 +165,20 @@ class SegmentWriter:
             FolderGoneError: its files were deleted, moved or replaced.
             OSError: this cannot be found out.
         """
-        if not self._publisher.is_in_place():
+        if not self.publisher.is_in_place():
             raise self._gone()
-        if self._fd is not None and not names(segment_path(self._folder, self.bases[-1]), os.fstat(self._fd)):
+        if self._fd is not None and not names(segment_path(self.folder, self.bases[-1]), os.fstat(self._fd)):
             raise self._gone()
 
     def _gone(self) -> FolderGoneError:
         return FolderGoneError(
-            f"{self._folder}: its files were deleted, moved or replaced while they were written; "
+            f"{self.folder}: its files were deleted, moved or replaced while they were written; "
             "move them back, or restart 'tracegrade serve'"
         )
 
     def publish(self, clock_ns: int) -> None:
         """Show readers the end and the clock."""
-        self._publisher.publish(Durable(self.end, clock_ns, self._generation))
+        self.publisher.publish(Durable(self.end, clock_ns, self._generation))
 
     def publish_rewritten(self, clock_ns: int) -> None:
         """Let readers open their segments again: there are other files under the same names."""
