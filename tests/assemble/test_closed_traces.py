@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from build import span
-from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
+from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
+from tracegrade.model.trace import TraceKey
 
 
 def closed(number: int, spans: int = 3, closed_ns: int = 0) -> ClosedTrace:

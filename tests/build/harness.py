@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
+from typing import Any
 
 from hypothesis import strategies as st
 
 from build.canonical import canonical_line
 from build.otlp import Content, log_payload, log_records_of, payload, spans_of
-from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
+from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
 from tracegrade.assemble.sessions import MAX_TRACES, KnownSession, SessionKey
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.codec.kept_spans import decode_spans, trace_of
@@ -16,10 +17,10 @@ from tracegrade.codec.results import decode_result, encode_result
 from tracegrade.journal.record import Encoding, Record
 from tracegrade.model.session import TURN, session_trace_id
 from tracegrade.model.signal import Signal
-from tracegrade.model.trace import Trace
+from tracegrade.model.trace import Trace, TraceKey
 from tracegrade.model.trace_result import TraceResult, TraceSummary
 from tracegrade.pipeline.judged import Judged
-from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.pipeline.record_judge import Mode, RecordJudge
 from tracegrade.pipeline.trace_result import result_of
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.write import trace_key
@@ -127,28 +128,22 @@ class Run:
         self,
         rule_set: RuleSet,
         settings: TracesSettings,
-        *,
-        decodes_all: bool = False,
-        decided_at_once: int | None = None,
+        **mode: Any,
     ) -> None:
         self.store = Store()
-        self._decodes_all = decodes_all
-        self._decided_at_once = decided_at_once
+        self._mode = Mode(**mode)
         self.position = 0  # committed
         self._rule_set = rule_set
         self._settings = settings
         self.judge = self._start()
 
     def _start(self) -> RecordJudge:
-        closed = ClosedTraces(self.store.lookup, max_unpacked_spans=self._settings.max_unpacked_spans)
-        judge = RecordJudge(
-            self._settings,
-            self._rule_set,
-            closed,
-            session=self.store.session,
-            decodes_all=self._decodes_all,
-            decided_at_once=self._decided_at_once,
+        closed = ClosedTraces(
+            self.store.lookup,
+            max_unpacked_spans=self._settings.max_unpacked_spans,
+            lookup_session=self.store.session,
         )
+        judge = RecordJudge(self._settings, self._rule_set, closed, self._mode)
         judge.resume(self.store.sessions_going_on())
         return judge
 

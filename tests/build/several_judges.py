@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from build.harness import NS_PER_S, Store
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
-from tracegrade.assemble.share import Share
+from tracegrade.assemble.share import Share, Shares
 from tracegrade.codec.results import decode_result, encode_result
 from tracegrade.journal.record import Record
 from tracegrade.model.session import session_trace_id
 from tracegrade.pipeline.judged import Judged
-from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.pipeline.record_judge import Mode, RecordJudge
 from tracegrade.pipeline.session_judge import Turn
 from tracegrade.pipeline.trace_result import result_of
 from tracegrade.rule.rule_set import RuleSet
@@ -58,15 +58,13 @@ class Judges:
         kept = self._kept[number]
         self.deliver(number)  # nothing is read before the store has all results
         share = Share(number, len(self._kept))
-        closed = ClosedTraces(self.store.lookup, max_unpacked_spans=self._settings.max_unpacked_spans)
-        judge = RecordJudge(
-            self._settings,
-            self._rule_set,
-            closed,
-            session=self.store.session,
-            share=share,
-            decided_at_once=self._decided_at_once,
+        closed = ClosedTraces(
+            self.store.lookup,
+            max_unpacked_spans=self._settings.max_unpacked_spans,
+            lookup_session=self.store.session,
         )
+        mode = Mode(decided_at_once=self._decided_at_once)
+        judge = RecordJudge(self._settings, self._rule_set, closed, mode, shares=Shares(share))
         own = [known for known in self.store.sessions_going_on() if share.takes(session_trace_id(*known.key))]
         judge.resume(own)
         judge.read_position = kept.position

@@ -3,8 +3,8 @@
 import os
 import signal
 
-from tracegrade.assemble.closed_traces import TraceKey
 from tracegrade.display import json_text
+from tracegrade.model.trace import TraceKey
 from tracegrade.pipeline.judged import Judged, evaluations_of
 
 Shown = tuple[TraceKey, bool, list[str]]

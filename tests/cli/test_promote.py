@@ -96,7 +96,7 @@ def record(data_dir: Path, rules: Path, *traces: Trace, tenant: str = "default")
     ]
     settings = TracesSettings()
     settings.keep(["tenant.tier", "http.route"])
-    judge = RecordJudge(without_bounds(settings), load_rules([rules]), ClosedTraces(), run="live")
+    judge = RecordJudge(without_bounds(settings), load_rules([rules]), ClosedTraces())
     judged = [one for item in records_of(requests) for one in judge.read(replace(item, tenant=tenant))]
     judged += judge.end()
     store_with(data_dir, *(result_of(one, "live", "") for one in judged))

@@ -17,7 +17,7 @@ from tracegrade.codec.whole_results import whole_result
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.otlp.files.report import SourceReport
 from tracegrade.otlp.files.sources import read_sources
-from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.pipeline.record_judge import Mode, RecordJudge
 from tracegrade.pipeline.trace_result import result_of
 from tracegrade.pipeline.whole_traces import records_of
 from tracegrade.rule.rule import Rule
@@ -39,7 +39,7 @@ def judged(files: list[Path], *, decodes_all: bool = False, **match: Any) -> lis
     evaluate = [{"evaluator": "tool-call-count", "tool_calls_count": {"search": [">=", 0]}}]
     rule = Rule.model_validate({"id": "asked", "scope": "trace", "match": match, "evaluate": evaluate})
     settings = without_bounds(TracesSettings())
-    judge = RecordJudge(settings, RuleSet([rule]), ClosedTraces(), decodes_all=decodes_all)
+    judge = RecordJudge(settings, RuleSet([rule]), ClosedTraces(), Mode(decodes_all=decodes_all))
     records = records_of(read_sources([str(file) for file in files], SourceReport()))
     found = [*chain.from_iterable(map(judge.read, records)), *judge.end()]
     results = [result_of(item, "live", "") for item in found]

@@ -16,10 +16,11 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from build.canonical import canonical_line
 from build.harness import Run, batches_of, packing, parts, records
 from build.otlp import Content, agent_span, log_payload, logged_trace, otlp_log, otlp_span, tool_span
-from tracegrade.assemble.closed_traces import ClosedTraces, TraceKey
+from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.journal.record import Encoding, Record
 from tracegrade.model.signal import Signal
+from tracegrade.model.trace import TraceKey
 from tracegrade.pipeline.judged import evaluations_of
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.replay import replay_records

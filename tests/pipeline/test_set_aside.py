@@ -26,6 +26,7 @@ from tracegrade.pipeline.judged import evaluations_of
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.replay import replay_records
 from tracegrade.pipeline.set_aside import Aside, SetAside, SetAsideRecord
+from tracegrade.pipeline.watched_judge import Watchdog
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.serve.supervising.judge_process import note_what_ended_the_last
@@ -252,7 +253,7 @@ def test_live_and_replay_pass_over_the_same_and_count_it(rule_set: RuleSet, data
     pairs = {} if trace is None else {(trace.to_bytes(16, "big").hex(), ""): "hung"}
     aside = Aside(pairs, [SetAsideRecord(position, 0, 0, "default", "traces", 0, "hung", 0) for position in chosen])
     closed = ClosedTraces(set_aside=aside.traces)
-    judge = RecordJudge(SETTINGS, rule_set, closed, set_aside=aside.pairs, passed_over=aside.positions)
+    judge = RecordJudge(SETTINGS, rule_set, closed, watchdog=Watchdog(aside.pairs, aside.positions))
     judged = []
     for record in journal:
         # What ends a judge must not be touched: were it decoded, this would raise.

@@ -15,11 +15,12 @@ from pipeline.test_sessions import LOOKED_UP_FIRST, PER_TRACE, turn
 from pipeline.test_sessions import SETTINGS as SESSION_SETTINGS
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
-from tracegrade.assemble.share import Share, share_of
+from tracegrade.assemble.share import Share, Shares, share_of
 from tracegrade.journal.record import Encoding, Record
 from tracegrade.model.session import session_trace_id
 from tracegrade.model.signal import Signal
 from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.pipeline.watched_judge import Watchdog
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule_set import RuleSet
 
@@ -121,7 +122,10 @@ def test_each_judge_counts_its_share_and_together_they_count_everything(rule_set
     aside = {data.draw(st.sampled_from(journal), label="set aside").position}
     of = data.draw(st.sampled_from([2, 3, 4]), label="judges")
     shares = [Share(number, of) for number in range(of)]
-    judges = [RecordJudge(TRACE_SETTINGS, rule_set, ClosedTraces(), passed_over=aside, share=s) for s in shares]
+    judges = [
+        RecordJudge(TRACE_SETTINGS, rule_set, ClosedTraces(), watchdog=Watchdog(positions=aside), shares=Shares(s))
+        for s in shares
+    ]
     read = [0, 0]
     for record in journal:
         read[record.signal == Signal.LOGS] += record.items
@@ -132,7 +136,7 @@ def test_each_judge_counts_its_share_and_together_they_count_everything(rule_set
             assert sum(logs.values()) + judge.live.open_log_records == judge.intake.read_log_records
         assert [sum(judge.intake.read_spans for judge in judges)] == read[:1]
         assert [sum(judge.intake.read_log_records for judge in judges)] == read[1:]
-    one = RecordJudge(TRACE_SETTINGS, rule_set, ClosedTraces(), passed_over=aside)
+    one = RecordJudge(TRACE_SETTINGS, rule_set, ClosedTraces(), watchdog=Watchdog(positions=aside))
     for record in journal:
         list(one.read(record))
     for fate in one.intake.log_record_dispositions:

@@ -10,16 +10,17 @@ import sys
 from collections import OrderedDict
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tracegrade.codec.kept_spans import decode_spans, encode_spans
 from tracegrade.codec.raw_spans import plain
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Span
 from tracegrade.model.tenant_mark import is_marked
-from tracegrade.model.trace import Trace
+from tracegrade.model.trace import Trace, TraceKey
 
-TraceKey = tuple[str, bytes]  # tenant, trace id
+if TYPE_CHECKING:
+    from tracegrade.assemble.sessions import LookupSession
 
 DELETED = "deleted"
 """The value of `ClosedTrace.cut_by` for a deleted trace: nothing of it is taken in again."""
@@ -126,6 +127,7 @@ class ClosedTraces:
         deleted: Container[bytes] = (),
         set_aside: Container[bytes] = (),
         max_unpacked_spans: int = 100_000,
+        lookup_session: "LookupSession | None" = None,
     ) -> None:
         """Start with no closed trace.
 
@@ -137,7 +139,9 @@ class ClosedTraces:
                 which something came later are put into ``came_deleted``.
             set_aside: ids of traces that are not judged because they are set aside; not asked while it is empty.
             max_unpacked_spans: beyond this number of spans, the traces that closed first are held as bytes.
+            lookup_session: finds a session of which only a store knows; None: there is no store.
         """
+        self.lookup_session = lookup_session
         self.came_deleted: set[TraceKey] = set()
         self._deleted = deleted or None
         self._set_aside = set_aside or None

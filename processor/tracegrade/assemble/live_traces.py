@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush, nsmallest
 from typing import TypeVar
 
-from tracegrade.assemble.closed_traces import DELETED, SET_ASIDE, ClosedTrace, ClosedTraces, TraceKey
+from tracegrade.assemble.closed_traces import DELETED, SET_ASIDE, ClosedTrace, ClosedTraces
 from tracegrade.assemble.completion import Bounds, Overrides
 from tracegrade.assemble.content import in_order_written, log_record_digest
 from tracegrade.assemble.dispositions import DROPPED, TOO_LATE, Dispositions
@@ -30,7 +30,7 @@ from tracegrade.assemble.live_trace import LiveTrace
 from tracegrade.codec.raw_spans import RawSpan
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Span
-from tracegrade.model.trace import Trace
+from tracegrade.model.trace import Trace, TraceKey
 
 Content = TypeVar("Content", Span, LogRecord)
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Protocol
 
-from tracegrade.assemble.closed_traces import TraceKey
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.model.session import session_revision
+from tracegrade.model.trace import TraceKey
 
 MAX_TRACES, MAX_CALLS = "max_traces_per_session", "max_calls_per_session"
 """The bounds that may cut a session, by their settings."""

@@ -47,3 +47,25 @@ class Share:
 
 
 ALL = Share()
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What one of several judges judges: its share of the traces, and of the sessions where that is another one.
+
+    Judges close traces of the same sessions. So with a share, sessions are not judged as traces close, but by turns:
+    from what all judges have stored.
+    """
+
+    traces: Share = ALL
+    other_sessions: Share | None = None
+
+    @property
+    def sessions(self) -> Share:
+        """The sessions that are judged here."""
+        return self.traces if self.other_sessions is None else self.other_sessions
+
+    @property
+    def judges_sessions_by_turns(self) -> bool:
+        """Whether several judges close the traces of one session."""
+        return self.other_sessions is not None or not self.traces.is_all

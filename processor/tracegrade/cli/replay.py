@@ -25,10 +25,10 @@ from tracegrade.pipeline.latest_results import LatestResults
 from tracegrade.queries.parameters import JudgedTracesQuery
 
 if TYPE_CHECKING:
-    from tracegrade.assemble.closed_traces import TraceKey
     from tracegrade.config import Config
     from tracegrade.history.runs.recorded_run import RecordedRun
     from tracegrade.model.evaluation import Decision, Evaluation
+    from tracegrade.model.trace import TraceKey
     from tracegrade.otlp.files.report import SourceReport
     from tracegrade.pipeline.judged import Judged
     from tracegrade.pipeline.replay import Selection

@@ -14,10 +14,10 @@ from tracegrade.display import count
 from tracegrade.model.tenant import DEFAULT_TENANT
 
 if TYPE_CHECKING:
-    from tracegrade.assemble.closed_traces import TraceKey
     from tracegrade.config import Config
     from tracegrade.history.runs.experiments import Standing
     from tracegrade.history.runs.recorded_run import RecordedRun
+    from tracegrade.model.trace import TraceKey
     from tracegrade.pipeline.replay import Selection
     from tracegrade.rule.rule_set import RuleSet
     from tracegrade.store.runs import Run

@@ -8,6 +8,8 @@ from tracegrade.model.span import Resource, Span
 
 SPAN_ORDER = attrgetter("start_ns", "end_ns", "span_id")
 
+TraceKey = tuple[str, bytes]  # tenant, trace id
+
 
 @dataclass(slots=True)
 class Trace:

@@ -4,11 +4,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
+from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
 from tracegrade.extract.extract import extract
 from tracegrade.extract.session import part_of, session_ids
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import SessionPart
+from tracegrade.model.trace import TraceKey
 
 
 @dataclass(frozen=True, slots=True)

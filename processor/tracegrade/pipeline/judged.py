@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tracegrade.assemble.closed_traces import TraceKey
 from tracegrade.judge import Judgement
 from tracegrade.model.evaluation import Decision, Evaluation
 from tracegrade.model.session import Session, session_trace_id
-from tracegrade.model.trace import Trace
+from tracegrade.model.trace import Trace, TraceKey
 
 
 @dataclass(slots=True)

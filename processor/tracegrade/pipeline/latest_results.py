@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 from tracegrade.model.errors import CannotTell
 
 if TYPE_CHECKING:
-    from tracegrade.assemble.closed_traces import TraceKey
+    from tracegrade.model.trace import TraceKey
 
 _IN_MEMORY = 256 * 2**20  # bytes of output; the rest is in a temporary file
 

@@ -1,34 +1,33 @@
 """Journal records in, judged traces out: assemble -> extract -> match -> evaluate, both live and in replay."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
+from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
 from tracegrade.assemble.decode import DemandOf
 from tracegrade.assemble.live_traces import LiveTraces
-from tracegrade.assemble.sessions import KnownSession, LookupSession, SessionKey, none_stored
+from tracegrade.assemble.sessions import KnownSession, SessionKey
 from tracegrade.assemble.settings import TracesSettings
-from tracegrade.assemble.share import ALL, Share
+from tracegrade.assemble.share import Shares
 from tracegrade.codec.raw_session import SessionUnclear, session_in
 from tracegrade.codec.raw_spans import all_raw, plain
 from tracegrade.codec.span_reader import AttributeFilter
 from tracegrade.extract.extract import extract, release_of
 from tracegrade.extract.registry import in_force
 from tracegrade.journal.record import Record
-from tracegrade.judge import NOTHING_SET_ASIDE, Judgement
+from tracegrade.judge import Judgement
 from tracegrade.model.evaluation import Decision
 from tracegrade.model.extraction import Extraction
-from tracegrade.model.trace import Trace
+from tracegrade.model.trace import Trace, TraceKey
 from tracegrade.model.trace_result import NotDecoded
 from tracegrade.pipeline.extracted_traces import ExtractedTraces
-from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.pipeline.judged import Judged, JudgedSession, JudgedTrace, ResultNumbers
 from tracegrade.pipeline.leaving_out import LeavingOut
 from tracegrade.pipeline.record_intake import RecordIntake
 from tracegrade.pipeline.rule_sets import RuleSets
 from tracegrade.pipeline.session_judge import SessionJudge, Turn
-from tracegrade.pipeline.watched_judge import WatchedJudge
+from tracegrade.pipeline.watched_judge import Watchdog, WatchedJudge
 from tracegrade.rule.prices import Prices
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.rule.tool_aliases import ToolAliases
@@ -57,6 +56,27 @@ class _LargeTrace:
         return most is None or len(made) < most
 
 
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """How a run judges.
+
+    ``run`` is ``live`` or an experiment's name. Without ``judges_traces``, traces that close are given without
+    decisions, to be judged elsewhere; sessions, which have several traces, are judged here in any case. With
+    ``decodes_all``, spans are read also of traces that no rule judges.
+
+    Of a trace with more decisions than ``decided_at_once``, so many are made when it closes, and as many each time that
+    `RecordJudge.go_on` is called; its results come with the last. With None every trace is judged when it closes.
+    """
+
+    run: str = "live"
+    judges_traces: bool = True
+    decodes_all: bool = False
+    decided_at_once: int | None = None
+
+
+LIVE = Mode()
+
+
 class RecordJudge:
     """Everything between the journal and delivery, with the records' time as its only clock."""
 
@@ -65,32 +85,23 @@ class RecordJudge:
         settings: TracesSettings,
         rule_set: RuleSet,
         closed: ClosedTraces,
+        mode: Mode = LIVE,
         *,
-        run: str = "live",
-        set_aside: Mapping[tuple[str, str], str] = NOTHING_SET_ASIDE,
-        passed_over: Container[int] = (),
-        heartbeat: Heartbeat | None = None,
-        session: LookupSession = none_stored,
-        judges_traces: bool = True,
-        share: Share = ALL,
-        session_share: Share | None = None,
-        decodes_all: bool = False,
-        decided_at_once: int | None = None,
+        watchdog: Watchdog | None = None,
+        shares: Shares | None = None,
     ) -> None:
         """A judge that has read nothing.
 
-        Without `judges_traces`, traces that close are given without decisions, to be judged elsewhere; sessions, which
-        have several traces, are judged here in any case. Records at `passed_over` positions are counted and not read.
-
-        With a `share`, only its traces are judged, and its sessions: not as traces close here, since other judges
-        close traces of the same sessions, but by `turn` and `end_sessions`, from what all of them have stored. With a
-        `session_share` too, though all traces that are read are judged: its sessions.
-
-        With `decodes_all`, spans are read also of traces that no rule judges.
-
-        Of a trace with more decisions than `decided_at_once`, so many are made when it closes, and as many each time
-        that `go_on` is called; its results come with the last. With None every trace is judged when it closes.
+        Args:
+            settings: how traces and sessions are assembled.
+            rule_set: in force for traces that begin from now on, until `use`.
+            closed: where closed traces are found again.
+            mode: how this run judges.
+            watchdog: what a watchdog has found, and where it looks.
+            shares: what this judge judges; everything by default. Sessions of a share are judged by `turn` and
+                `end_sessions`.
         """
+        watchdog, shares = watchdog or Watchdog(), shares or Shares()
         attribute_filter = attribute_filter_for(rule_set, settings)
         self.live = LiveTraces(settings, closed, rule_set.hash, attribute_filter.hash)
         self.read_position = 0
@@ -98,26 +109,22 @@ class RecordJudge:
         self._settings = settings
         self._rule_sets = RuleSets(settings, rule_set)
         self._leaving_out = LeavingOut(self._rule_sets, has_aliases=bool(settings.tool_aliases))
-        self._decodes_all = decodes_all or not judges_traces
-        self._decided_at_once = decided_at_once
+        self._mode = mode
         self._large: dict[TraceKey, _LargeTrace] = {}  # in the order in which they closed
         self.intake = RecordIntake(
-            self.live, attribute_filter, settings.ignore_scopes, passed_over, share, self._demand_of()
+            self.live, attribute_filter, settings.ignore_scopes, watchdog.positions, shares.traces, self._demand_of()
         )
         self._tool_name = ToolAliases(settings.tool_aliases) if settings.tool_aliases else None
         self._closed = closed
-        self._judges_traces = judges_traces
-        self._session_share = share if session_share is None else session_share
-        self._judges_sessions_by_turns = session_share is not None or not share.is_all
-        self._judge = WatchedJudge(run, set_aside, heartbeat, Prices(settings.prices))
+        self._session_share = shares.sessions
+        self._judges_sessions_by_turns = shares.judges_sessions_by_turns
+        self._judge = WatchedJudge(mode.run, watchdog, Prices(settings.prices))
         self.live.about_to_close = self._judge.working
         self._numbers = ResultNumbers()
         self._extracted = ExtractedTraces(
             closed, self._tool_name, settings.session_end_attribute, settings.max_unpacked_spans
         )
-        self._sessions = SessionJudge(
-            settings, closed, self._extracted, self._rule_sets, self._judge, self._numbers, session
-        )
+        self._sessions = SessionJudge(settings, closed, self._extracted, self._rule_sets, self._judge, self._numbers)
 
     @property
     def oldest_position(self) -> int | None:
@@ -166,7 +173,7 @@ class RecordJudge:
         self.live.use(rule_set.hash, attribute_filter.hash)
 
     def _demand_of(self) -> DemandOf | None:
-        if self._decodes_all or self._leaving_out.asks_for_everything:
+        if self._mode.decodes_all or not self._mode.judges_traces or self._leaving_out.asks_for_everything:
             return None
         return self._leaving_out.demand_of
 
@@ -191,7 +198,7 @@ class RecordJudge:
     def go_on(self) -> Iterator[JudgedTrace]:
         """Make further decisions about the trace that closed first of those of which some are left to be made."""
         if self._large:
-            yield from self._decide(next(iter(self._large)), self._decided_at_once)
+            yield from self._decide(next(iter(self._large)), self._mode.decided_at_once)
 
     def turn(self, turn: Turn) -> Iterator[JudgedSession]:
         """Judge the sessions of our share that a stored trace is part of: any judge has closed it."""
@@ -226,7 +233,7 @@ class RecordJudge:
             if judgement is None:
                 judgement, rest = self._judgement(trace, rule_set)
             large = _LargeTrace(trace, judgement, rest)
-            is_decided = large.decide(self._decided_at_once)
+            is_decided = large.decide(self._mode.decided_at_once)
             if "session" in rule_set.scopes and not self._judges_sessions_by_turns:
                 yield from self._sessions.trace_closed(trace, judgement.extraction)
             else:
@@ -265,7 +272,7 @@ class RecordJudge:
     def _judgement(self, trace: Trace, rule_set: RuleSet) -> tuple[Judgement, Iterator[Decision]]:
         """The judgement of a trace without decisions, and these."""
         self._judge.working(trace.trace_id)
-        if self._judges_traces:
+        if self._mode.judges_traces:
             extraction = extract(trace, self._tool_name)
             return Judgement(extraction), self._judge.decide(extraction, rule_set)
         # Needed to know its sessions, and for nothing else.

@@ -4,17 +4,19 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
+from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
 from tracegrade.assemble.settings import TracesSettings, without_bounds
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.record import Record
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import SessionPart
 from tracegrade.model.tenant import DEFAULT_TENANT
+from tracegrade.model.trace import TraceKey
 from tracegrade.otlp.files.source_request import SourceRequest
 from tracegrade.pipeline.judged import Judged, JudgedSession
-from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.pipeline.record_judge import Mode, RecordJudge
 from tracegrade.pipeline.set_aside import Aside
+from tracegrade.pipeline.watched_judge import Watchdog
 from tracegrade.pipeline.whole_traces import records_of
 from tracegrade.rule.rule_set import RuleSet
 
@@ -85,7 +87,7 @@ def replay_journal(
         advance: called with the number of bytes read, for a progress bar.
         deleted: ids of deleted traces: spans of them that came later are not judged.
         aside: what is set aside, which replay does not judge either.
-        judges_traces: as of `RecordJudge`.
+        judges_traces: as of `Mode`.
         ends: whether what is open at the end is closed and judged.
 
     Raises:
@@ -138,9 +140,8 @@ def replay_records(
         set_aside=aside.traces,
         max_unpacked_spans=settings.max_unpacked_spans,
     )
-    judge = RecordJudge(
-        settings, rule_set, closed, run=run, passed_over=aside.positions, judges_traces=judges_traces, decodes_all=True
-    )
+    mode = Mode(run, judges_traces, decodes_all=True)
+    judge = RecordJudge(settings, rule_set, closed, mode, watchdog=Watchdog(positions=aside.positions))
     reopen_ns = round(settings.reopen_for * 1e9)
     for record in records:
         yield from judge.read(record)
@@ -173,9 +174,8 @@ def replay_sources(
     tenant: str = DEFAULT_TENANT,
 ) -> Iterator[Judged]:
     """Judge the traces in files as those of `tenant`; no receive times are known, so every trace closes at its end."""
-    judge = RecordJudge(
-        without_bounds(settings), rule_set, ClosedTraces(), run=run, judges_traces=judges_traces, decodes_all=True
-    )
+    mode = Mode(run, judges_traces, decodes_all=True)
+    judge = RecordJudge(without_bounds(settings), rule_set, ClosedTraces(), mode)
     for record in records_of(requests, tenant):
         yield from judge.read(record)
     yield from judge.end()

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
-from tracegrade.assemble.sessions import MAX_CALLS, MAX_TRACES, KnownSession, LookupSession, SessionKey, Sessions
+from tracegrade.assemble.sessions import MAX_CALLS, MAX_TRACES, KnownSession, SessionKey, Sessions, none_stored
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.assemble.share import Share
 from tracegrade.extract.session import joined
@@ -49,23 +49,21 @@ class SessionJudge:
         rule_sets: RuleSets,
         judge: WatchedJudge,
         numbers: ResultNumbers,
-        lookup: LookupSession,
     ) -> None:
         """Start without sessions.
 
         Args:
             settings: the bounds of a session, and when it ends.
-            closed: where every closed trace is put and found.
+            closed: where every closed trace is put and found, and a session that only a store holds.
             extracted: their extractions.
             rule_sets: each session is judged by that of its first trace.
             judge: judges.
             numbers: counts results.
-            lookup: finds a session that only a store holds.
         """
         self._max_calls = settings.max_calls_per_session
         self._closed = closed
         self._extracted = extracted
-        self._sessions = Sessions(settings, lookup)
+        self._sessions = Sessions(settings, closed.lookup_session or none_stored)
         self._rule_sets = rule_sets
         self._judge = judge
         self._numbers = numbers

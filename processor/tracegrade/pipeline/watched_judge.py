@@ -1,8 +1,9 @@
 """Judging with a watchdog: notes what is worked on, and does not try again what hung before."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass, field
 
-from tracegrade.judge import NOTHING_SET_ASIDE, decide, judge_session
+from tracegrade.judge import decide, judge_session
 from tracegrade.model.evaluation import Decision
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import Session, session_trace_id
@@ -12,27 +13,34 @@ from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 
 
+@dataclass(frozen=True, slots=True)
+class Watchdog:
+    """What a watchdog sees of a judge, and what it has found.
+
+    ``pairs`` are those of traces and rules that hung, as of `decide`; a session's own trace id with no rule sets the
+    whole session aside. Records at ``positions`` are counted and not read. ``heartbeat`` is read by the watchdog.
+    """
+
+    pairs: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    positions: Container[int] = ()
+    heartbeat: Heartbeat | None = None
+
+
 class WatchedJudge:
     """Judges traces and sessions for one run."""
 
-    def __init__(
-        self,
-        run: str,
-        set_aside: Mapping[tuple[str, str], str] = NOTHING_SET_ASIDE,
-        heartbeat: Heartbeat | None = None,
-        cost_of: CostOf = no_prices,
-    ) -> None:
+    def __init__(self, run: str, watchdog: Watchdog | None = None, cost_of: CostOf = no_prices) -> None:
         """Prepare.
 
         Args:
             run: ``live`` or an experiment's name.
-            set_aside: as of `decide`; a session's own trace id with no rule sets the whole session aside.
-            heartbeat: read by a watchdog, if there is one.
+            watchdog: none by default.
             cost_of: as of `decide`.
         """
+        watchdog = watchdog or Watchdog()
         self._run = run
-        self._set_aside = dict(set_aside)
-        self._heartbeat = heartbeat
+        self._set_aside = dict(watchdog.pairs)
+        self._heartbeat = watchdog.heartbeat
         self._cost_of = cost_of
 
     def reading(self, position: int) -> None:

@@ -13,7 +13,7 @@ from typing import Protocol
 from sqlalchemy.exc import SQLAlchemyError
 
 from tracegrade.assemble.closed_traces import ClosedTraces
-from tracegrade.assemble.share import ALL, Share
+from tracegrade.assemble.share import ALL, Share, Shares
 from tracegrade.config import Config
 from tracegrade.deletion.request import Deletion
 from tracegrade.journal.errors import JournalError, JournalLocked, JournalNotFound
@@ -24,7 +24,8 @@ from tracegrade.journal.reader import JournalReader
 from tracegrade.pipeline.data_folder import JUDGE, DataFolder, Judge
 from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.pipeline.judge_set import JudgeSet
-from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.pipeline.record_judge import Mode, RecordJudge
+from tracegrade.pipeline.watched_judge import Watchdog
 from tracegrade.serve.delivering.delivery import DeliveryThread
 from tracegrade.serve.delivering.results_source import LeftResults, ResultsSource
 from tracegrade.serve.delivering.upstream import OneJudge
@@ -182,20 +183,17 @@ class JudgeRole:
             deleted=self._deletions.tombstones(),
             set_aside=self._aside.traces,
             max_unpacked_spans=traces.max_unpacked_spans,
+            lookup_session=self._stored.session,
         )
         closed.came_deleted = self._deletions.late_spans_of_deleted.traces
         return RecordJudge(
             traces,
             self._rules.in_force,
             closed,
-            set_aside=self._aside.pairs,
-            passed_over=self._aside.positions,
-            heartbeat=self._heartbeat,
-            session=self._stored.session,
+            Mode(decided_at_once=DECIDED_AT_ONCE),
+            watchdog=Watchdog(self._aside.pairs, self._aside.positions, self._heartbeat),
             # Of Kafka's partitions, those given to this judge are its share.
-            share=self._own.share if self._config.journal.kafka is None else ALL,
-            session_share=session_share,
-            decided_at_once=DECIDED_AT_ONCE,
+            shares=Shares(self._own.share if self._config.journal.kafka is None else ALL, session_share),
         )
 
     def _carry_out_deletions(self) -> None:

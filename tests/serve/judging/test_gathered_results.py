@@ -17,7 +17,7 @@ from tracegrade.journal.settings import JournalSettings
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.pipeline.data_folder import JUDGE, DataFolder
 from tracegrade.pipeline.heartbeat import Heartbeat
-from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.pipeline.record_judge import Mode, RecordJudge
 from tracegrade.serve.judging import gathered_results
 from tracegrade.serve.judging.gathered_results import GatheredResults
 from tracegrade.serve.judging.hand_over import MemoryHandOver
@@ -93,7 +93,7 @@ class Gathering:
 
     def _part(self, number: int) -> PartitionJudge:
         settings = KafkaSettings(brokers=["localhost:9092"])
-        judge = RecordJudge(TracesSettings(settle="1s"), self._rules, ClosedTraces(), decided_at_once=2)
+        judge = RecordJudge(TracesSettings(settle="1s"), self._rules, ClosedTraces(), Mode(decided_at_once=2))
         records = KafkaRecords(settings, 100_000, 4_000_000, self._metrics.telemetry)
         extents = {topic: Extent(0, 0, 0) for topic in (SPANS, LOGS)}
         return PartitionJudge(number, extents, judge, records, Suspects(self._folder.set_aside, JUDGE), 0)

@@ -20,7 +20,7 @@ from tracegrade.model.signal import Signal
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.heartbeat import Heartbeat
-from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.pipeline.record_judge import Mode, RecordJudge
 from tracegrade.serve.judging import gathered_results, journal_source
 from tracegrade.serve.judging.deletions import JudgeDeletions
 from tracegrade.serve.judging.gathered_results import GATHER_S
@@ -115,7 +115,7 @@ class Judging:
         )
 
         def new_judge() -> RecordJudge:
-            return RecordJudge(TRACES, rules.in_force, ClosedTraces(), decided_at_once=2)
+            return RecordJudge(TRACES, rules.in_force, ClosedTraces(), Mode(decided_at_once=2))
 
         source = JournalSource(parts, reader, self.position, new_judge, lambda: [])
         with pytest.MonkeyPatch.context() as patched:

@@ -30,7 +30,7 @@ from build.served import TRACES as EXPORT  # noqa: E402
 from build.served import Server  # noqa: E402
 from tracegrade.assemble.closed_traces import ClosedTraces  # noqa: E402
 from tracegrade.assemble.settings import TracesSettings  # noqa: E402
-from tracegrade.assemble.share import ALL, Share  # noqa: E402
+from tracegrade.assemble.share import ALL, Share, Shares  # noqa: E402
 from tracegrade.codec.keyed_request import KeyedRequest  # noqa: E402
 from tracegrade.journal.local import LocalJournal  # noqa: E402
 from tracegrade.journal.reader import JournalReader  # noqa: E402
@@ -106,7 +106,7 @@ def _parse_all(folder: Path) -> float:
 
 def _read_all(folder: Path, rules: "object", share: Share) -> float:
     """The CPU time of reading the journal with this share, without closing anything."""
-    judge = RecordJudge(TracesSettings(), rules, ClosedTraces(), share=share)  # type: ignore[arg-type]
+    judge = RecordJudge(TracesSettings(), rules, ClosedTraces(), shares=Shares(share))  # type: ignore[arg-type]
     reader = JournalReader(folder / "journal")
     begun = time.process_time()
     position = reader.first()

@@ -31,10 +31,10 @@ from tracegrade.model.tenant import DEFAULT_TENANT
 from tracegrade.queries.times import time_of
 
 if TYPE_CHECKING:
-    from tracegrade.assemble.closed_traces import TraceKey
     from tracegrade.compare.gate.baseline_file import SavedBaseline
     from tracegrade.compare.gate.results import Results
     from tracegrade.config import Config
+    from tracegrade.model.trace import TraceKey
     from tracegrade.pipeline.judged import Judged
     from tracegrade.pipeline.replay import Selection
     from tracegrade.rule.rule_set import RuleSet

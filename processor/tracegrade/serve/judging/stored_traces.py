@@ -5,11 +5,11 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
 
-from tracegrade.assemble.closed_traces import ClosedTrace, TraceKey
+from tracegrade.assemble.closed_traces import ClosedTrace
 from tracegrade.assemble.sessions import MAX_TRACES, KnownSession, SessionKey
 from tracegrade.assemble.share import ALL, Share
 from tracegrade.model.session import TURN
-from tracegrade.model.trace import Trace
+from tracegrade.model.trace import Trace, TraceKey
 from tracegrade.model.trace_result import TraceSummary
 from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.store.errors import STORE_ERRORS, cause_of, is_away

@@ -25,7 +25,8 @@ from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.short_hash import short_hash
 from tracegrade.model.signal import Signal
 from tracegrade.model.trace_result import TraceResult
-from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.pipeline.record_judge import Mode, RecordJudge
+from tracegrade.pipeline.watched_judge import Watchdog
 from tracegrade.semconv import SUITE_ATTRIBUTES
 from tracegrade.store.read import stored_traces
 from tracegrade.store.runs import stored_run
@@ -266,14 +267,9 @@ class CaseJudge:
     def judged(self, ran: Ran) -> TraceResult:
         """What is stored of one run of a case; where the model gave no answer, every rule's outcome is an error."""
         aside = {(ran.trace_id.hex(), rule.id): f"no_answer: {ran.problem}" for rule in self._rule_set.rules}
-        judge = RecordJudge(
-            self._settings,
-            self._rule_set,
-            ClosedTraces(),
-            run=self._run,
-            set_aside=aside if ran.problem else {},
-            decodes_all=True,
-        )
+        watchdog = Watchdog(aside if ran.problem else {})
+        mode = Mode(self._run, decodes_all=True)
+        judge = RecordJudge(self._settings, self._rule_set, ClosedTraces(), mode, watchdog=watchdog)
         records = [Record(0, 1, 0, self._tenant, Signal.TRACES, Encoding.PROTOBUF, ran.spans, ran.payload)]
         if ran.log_records:
             records.append(Record(1, 2, 0, self._tenant, Signal.LOGS, Encoding.PROTOBUF, ran.log_records, ran.logs))

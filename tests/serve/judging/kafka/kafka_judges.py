@@ -9,19 +9,21 @@ from confluent_kafka import Producer
 
 from build.harness import Store
 from journal.kafka.librdkafka import begin_groups_at_once
-from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
+from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
-from tracegrade.assemble.share import Share, share_of
+from tracegrade.assemble.share import Share, Shares, share_of
 from tracegrade.codec.results import encode_result
 from tracegrade.config import RulesSettings
 from tracegrade.journal.kafka.settings import KafkaSettings
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.settings import JournalSettings
 from tracegrade.model.session import session_trace_id
+from tracegrade.model.trace import TraceKey
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.pipeline.watched_judge import Watchdog
 from tracegrade.serve.judging.deletions import JudgeDeletions
 from tracegrade.serve.judging.hand_over import MemoryHandOver
 from tracegrade.serve.judging.kafka.records import KafkaRecords
@@ -179,11 +181,9 @@ class KafkaJudge:
             return RecordJudge(
                 traces.shared_by(parts),
                 reload.in_force,
-                ClosedTraces(store.lookup),
-                passed_over=aside.positions,
-                heartbeat=self.heartbeat,
-                session=store.session,
-                session_share=Share(number, PARTITIONS),
+                ClosedTraces(store.lookup, lookup_session=store.session),
+                watchdog=Watchdog(positions=aside.positions, heartbeat=self.heartbeat),
+                shares=Shares(other_sessions=Share(number, PARTITIONS)),
             )
 
         self._journal = journal

@@ -13,7 +13,7 @@ from pipeline.test_several_judges import one_judge
 from serve.judging.kafka.kafka_judges import PARTITIONS, SPANS, KafkaJudge, MockKafka, SharedStore, key_of
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
-from tracegrade.assemble.share import ALL, share_of
+from tracegrade.assemble.share import ALL, Shares, share_of
 from tracegrade.model.session import session_trace_id
 from tracegrade.pipeline.judged import JudgedSession
 from tracegrade.pipeline.record_judge import RecordJudge
@@ -62,6 +62,9 @@ def judges(kafka: MockKafka, store: SharedStore, rule: str, tmp_path: Path) -> I
     yield start
     for judge in started:
         judge.stop()
+
+
+OF_OTHERS = Shares(other_sessions=ALL)
 
 
 def _turn(trace: int, session: str = "chat-1") -> list[Content]:
@@ -163,7 +166,7 @@ def test_no_session_ends_before_every_judge_has_judged_up_to_then(
 
 
 def test_a_session_of_several_turns_is_judged_once_as_after_the_last_of_them(store: SharedStore) -> None:
-    first = RecordJudge(GOING_ON, RuleSet([LOOKED_UP_FIRST]), ClosedTraces(store.lookup), session_share=ALL)
+    first = RecordJudge(GOING_ON, RuleSet([LOOKED_UP_FIRST]), ClosedTraces(store.lookup), shares=OF_OTHERS)
     for record in records([(trace, _turn(trace, f"chat-{trace % 2}")) for trace in range(1, 7)]):
         for judged in first.read(record):
             store.add(result_of(judged, "live", "hash"))
@@ -171,7 +174,7 @@ def test_a_session_of_several_turns_is_judged_once_as_after_the_last_of_them(sto
     assert len(turns) == 5, "the last one is still open"
     of = {}
     for name, take in (("one by one", _one_by_one), ("together", at_turns)):
-        judge = RecordJudge(GOING_ON, RuleSet([LOOKED_UP_FIRST]), ClosedTraces(store.lookup), session_share=ALL)
+        judge = RecordJudge(GOING_ON, RuleSet([LOOKED_UP_FIRST]), ClosedTraces(store.lookup), shares=OF_OTHERS)
         of[name] = [result_of(judged, "live", "hash") for judged in take(judge, turns)]
     assert [len(results) for results in of.values()] == [5, 2]
     last = {result.trace.session: result for result in of["one by one"]}

@@ -4,7 +4,6 @@ import logging
 import re
 import time
 
-from tracegrade.assemble.closed_traces import TraceKey
 from tracegrade.journal.kafka.consume import Message
 from tracegrade.journal.kafka.place import number_of
 from tracegrade.journal.kafka.settings import KafkaSettings
@@ -12,6 +11,7 @@ from tracegrade.journal.record import Encoding, Record
 from tracegrade.model.errors import NotTaken
 from tracegrade.model.signal import Signal
 from tracegrade.model.tenant import DEFAULT_TENANT, checked_tenant
+from tracegrade.model.trace import TraceKey
 from tracegrade.otlp.repair import finished
 from tracegrade.receive.validate import Checked, DamagedError, check, check_in_turns, is_large, repair_in_turns
 from tracegrade.telemetry.metrics import Telemetry
