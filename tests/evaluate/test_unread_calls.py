@@ -193,10 +193,10 @@ def test_another_evaluator(evaluator: str, written: dict[str, Any], names: str, 
 def test_a_call_that_is_judged_by_itself_is_known() -> None:
     calls = made("look pay")
     context: Any = _Context(calls)
-    alone = Evidence(calls[1:], trace_context=context, run=Evidence(calls))
+    alone = Evidence(calls[1:], trace_context=context, whole_run=Evidence(calls))
     assert unread_call(alone) is None
     assert unread_call(Evidence(calls, trace_context=context)) is not None
-    following = Evidence(calls[1:], trace_context=context, run=Evidence(calls), after=calls[0])
+    following = Evidence(calls[1:], trace_context=context, whole_run=Evidence(calls), after=calls[0])
     assert unread_call(following) is not None
 
 

@@ -77,9 +77,7 @@ class Served:
         self.loop = loop
         self.journal = journal
         self.telemetry = Telemetry("receive")
-        self.ingest = Ingest(
-            journal, self.telemetry, INSTANCE_ID, settings.max_in_flight_bytes, settings.max_request_messages
-        )
+        self.ingest = Ingest(journal, self.telemetry, [INSTANCE_ID], settings)
         ratio, tenants = settings.max_compression_ratio, SenderTenants(access)
         self._servers = (
             OtlpGrpcServer(protocols.grpc, self.ingest, ratio, made, tenants),

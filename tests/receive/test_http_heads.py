@@ -153,13 +153,13 @@ class Servers:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, page: Site) -> None:
         telemetry = Telemetry("receive")
-        bounds = BodyBounds(1024 * 1024, "bound")
+        bounds = BodyBounds(1024 * 1024, "bound", within_s=0.2)
         settings = TelemetrySettings.model_validate({"auth": {"tokens": ["reads-by-a-token"]}})
         self.closed: list[str] = []
         self._servers: list[HttpServer] = []
         status = status_app(lambda: [telemetry.snapshot()], INSTANCE)
         self.ports = {
-            "receive": self._start(loop, build_app(bounds, 0.2, Ingest(FakeJournal(), telemetry, "me"))),
+            "receive": self._start(loop, build_app(bounds, Ingest(FakeJournal(), telemetry, ["me"]))),
             "status": self._start(loop, guarded(status, "t", TelemetrySettings())),
             "status with tokens": self._start(loop, guarded(status_app(lambda: [], INSTANCE), "telemetry", settings)),
             "page": int(page.url.rpartition(":")[2]),

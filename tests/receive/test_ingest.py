@@ -33,7 +33,7 @@ class Bench:
     def __init__(self, journal: Any, redaction: "Redacts | None" = None) -> None:
         self.journal = journal
         self.telemetry = Telemetry("receive")
-        self.ingest = Ingest(journal, self.telemetry, "me", redaction=redaction)
+        self.ingest = Ingest(journal, self.telemetry, ["me"], redaction=redaction)
 
     async def accept(self, wire: bytes, **more: Any) -> Accepted | Refused:
         more = {"signal": Signal.TRACES, "encoding": Encoding.PROTOBUF, "transport": "grpc", **more}

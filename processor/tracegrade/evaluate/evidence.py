@@ -1,6 +1,7 @@
 """What evaluators take and give: what happened to one subject, and a score with its justification."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from tracegrade.model.evaluation import Outcome, Pairing
@@ -58,71 +59,37 @@ class SubjectFacts(Protocol):
         """How much an expression can read."""
 
 
+@dataclass(slots=True, eq=False)
 class Evidence:
     """What happened: the calls in their total order, and the run's prompt and final answer (None: not readable).
 
-    The final answer of a trace is a text; by hand, any JSON value. ``run`` is that of the whole run, where only one
-    call of it is judged, else this itself. One evidence serves all evaluations of a subject: what follows from it is
+    The final answer of a trace is a text; by hand, any JSON value. ``whole_run`` is the evidence of the run, where only
+    some calls of it are judged. One evidence serves all evaluations of a subject: what follows from it is
     worked out `once` for all of them, and it is never changed. ``facts`` are None where a judgement is made by hand.
     ``redacted``: something of its trace was redacted by us. ``as_given``: nothing is unknown, since it was given by
     hand. ``after`` is the call of the run that those which are judged follow, None where all are judged.
     """
 
-    __slots__ = (
-        "_known",
-        "_run",
-        "after",
-        "as_given",
-        "calls",
-        "facts",
-        "final_answer",
-        "prompt",
-        "redacted",
-        "trace_context",
-    )
-
-    def __init__(
-        self,
-        calls: Sequence[ToolCall],
-        prompt: str | None = None,
-        final_answer: JsonValue = None,
-        trace_context: TraceContext | None = None,
-        run: "Evidence | None" = None,
-        facts: SubjectFacts | None = None,
-        after: ToolCall | None = None,
-        *,
-        redacted: bool = False,
-        as_given: bool = False,
-    ) -> None:
-        self.calls = calls
-        self.prompt = prompt
-        self.final_answer = final_answer
-        self.trace_context = trace_context
-        self._run = run
-        self.facts = facts
-        self.after = after
-        self.redacted = redacted
-        self.as_given = as_given
-        self._known: dict[Any, Any] = {}
+    calls: Sequence[ToolCall]
+    prompt: str | None = None
+    final_answer: JsonValue = None
+    trace_context: TraceContext | None = None
+    whole_run: "Evidence | None" = None
+    facts: SubjectFacts | None = None
+    after: ToolCall | None = None
+    _: KW_ONLY
+    redacted: bool = False
+    as_given: bool = False
+    _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def of_calls(self, calls: Sequence[ToolCall], after: ToolCall) -> "Evidence":
         """The same of the calls that follow `after`; their values may still come from all others."""
-        return Evidence(
-            calls,
-            self.prompt,
-            self.final_answer,
-            self.trace_context,
-            self.run,
-            self.facts,
-            after,
-            redacted=self.redacted,
-            as_given=self.as_given,
-        )
+        return replace(self, calls=calls, whole_run=self.run, after=after)
 
     @property
     def run(self) -> "Evidence":
         """The evidence of the whole run."""
-        return self if self._run is None else self._run
+        return self if self.whole_run is None else self.whole_run
 
     def once(self, work_out: "Callable[[Evidence], Fact]") -> "Fact":
         """What `work_out` says of this evidence; asked once, so only what is never changed afterwards."""

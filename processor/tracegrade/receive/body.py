@@ -39,11 +39,16 @@ _LITTLE_BYTES = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class BodyBounds:
-    """The bounds of a body: bytes before and after decompression, the setting they come from, and their ratio."""
+    """The bounds of a body.
+
+    ``max_bytes`` before and after decompression, by the setting named ``setting``; ``max_ratio`` between the two; and
+    ``within_s``, the seconds in which it arrives.
+    """
 
     max_bytes: int
     setting: str
     max_ratio: int = 200
+    within_s: float = 30.0
 
 
 class Body:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
@@ -15,6 +15,7 @@ from tracegrade.model.signal import Signal
 from tracegrade.model.tenant import DEFAULT_TENANT
 from tracegrade.receive.circle import Circle
 from tracegrade.receive.redacted import Redacted, Redacts, next_turn
+from tracegrade.receive.settings import OtlpReceiverSettings
 from tracegrade.receive.validate import (
     REPAIR_ROOM,
     Checked,
@@ -137,20 +138,27 @@ class Ingest:
         self,
         journal: JournalWriter,
         telemetry: Telemetry,
-        instance_id: str,
-        max_in_flight_bytes: int = 512 * 1024**2,
-        max_request_messages: int = 4_000_000,
+        own_ids: Sequence[str],
+        settings: OtlpReceiverSettings | None = None,
         redaction: Redacts | None = None,
         quotas: Bounds | None = None,
-        *,
-        shared_id: str | None = None,
     ) -> None:
-        own_ids = [own for own in (instance_id, shared_id) if own is not None]
+        """With nothing taken yet.
+
+        Args:
+            journal: makes requests durable.
+            telemetry: counts them.
+            own_ids: what our own exporters send as their instance: such a request comes back to us.
+            settings: the bounds of memory.
+            redaction: changes requests before they are journalled.
+            quotas: bounds what a tenant sends.
+        """
+        settings = settings or OtlpReceiverSettings()
         self.circle = Circle(own_ids, telemetry.conditions)
-        self.in_flight = InFlight(max_in_flight_bytes)
+        self.in_flight = InFlight(settings.max_in_flight_bytes)
         self._journal = journal
         self._telemetry = telemetry
-        self._max_messages = max_request_messages
+        self._max_messages = settings.max_request_messages
         self._redaction = redaction
         self._quotas = quotas
         self._repaired_services: set[str] = set()

@@ -84,7 +84,7 @@ class Listener:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         otlp = OtlpReceiverSettings()
-        ingest = Ingest(self, self._telemetry, "", otlp.max_in_flight_bytes, otlp.max_request_messages)
+        ingest = Ingest(self, self._telemetry, [""], otlp)
         async with AsyncExitStack() as stack:
             grpc_server = OtlpGrpcServer(GrpcSettings(endpoint=FREE_PORT), ingest, otlp.max_compression_ratio)
             await grpc_server.start()

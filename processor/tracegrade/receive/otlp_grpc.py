@@ -93,7 +93,10 @@ class OtlpGrpcServer:
         self._made = made
         self._tenants = tenants or SenderTenants()
         self._bounds = BodyBounds(
-            settings.max_recv_msg_size_bytes, f"{_WHERE}.max_recv_msg_size_mib", max_compression_ratio
+            settings.max_recv_msg_size_bytes,
+            f"{_WHERE}.max_recv_msg_size_mib",
+            max_compression_ratio,
+            settings.read_timeout,
         )
         self._connections = GrpcConnections(settings.max_connections, partial(ingest.closed, "grpc", "too_many"))
         self._making_room: asyncio.Task[None] | None = None
@@ -112,11 +115,7 @@ class OtlpGrpcServer:
         tokens = None if auth is None else BearerTokens(f"{_WHERE}.auth", auth, self._made)
         certificate = None if tls is None else reloading_certificate(_WHERE, tls)
         self._server.add_generic_rpc_handlers(
-            (
-                _Handlers(
-                    self._ingest, tokens, self._tenants, self._bounds, self._settings.read_timeout, self._connections
-                ),
-            )
+            (_Handlers(self._ingest, tokens, self._tenants, self._bounds, self._connections),)
         )
         bound_socket(f"{_WHERE}.endpoint", endpoint).close()  # raises with the reason; gRPC would only log it
         try:
@@ -187,14 +186,13 @@ class _Handlers(grpc.GenericRpcHandler):
         tokens: BearerTokens | None,
         tenants: SenderTenants,
         bounds: BodyBounds,
-        read_timeout_s: float,
         connections: GrpcConnections,
     ) -> None:
         health = _Health(ingest, tokens)
         # As streams, of which one message is read: so a sender is known, and its time runs, before its request comes.
         self._handlers: dict[str, Any] = {
             method: grpc.stream_unary_rpc_method_handler(
-                _Export(ingest, signal, tokens, tenants, bounds, read_timeout_s, connections).answer
+                _Export(ingest, signal, tokens, tenants, bounds, connections).answer
             )
             for signal, method in EXPORT_METHODS.items()
         }
@@ -215,7 +213,6 @@ class _Export:
         tokens: BearerTokens | None,
         tenants: SenderTenants,
         bounds: BodyBounds,
-        read_timeout_s: float,
         connections: GrpcConnections,
     ) -> None:
         self._connections = connections
@@ -224,7 +221,6 @@ class _Export:
         self._tokens = tokens
         self._tenants = tenants
         self._bounds = bounds
-        self._read_timeout_s = read_timeout_s
 
     async def answer(self, _requests: AsyncIterator[bytes], context: _Context) -> bytes:
         """Take a request and answer it."""
@@ -270,11 +266,11 @@ class _Export:
 
     async def _read(self, context: _Context) -> bytes:
         try:
-            async with asyncio.timeout(self._read_timeout_s):
+            async with asyncio.timeout(self._bounds.within_s):
                 # Not by iterating over `requests`: a generator left at its first message keeps it for a while.
                 request = await context.read()
         except TimeoutError:
-            await self._refuse(request_too_slow(self._read_timeout_s), context)
+            await self._refuse(request_too_slow(self._bounds.within_s), context)
         return request if isinstance(request, bytes) else b""  # EOF: a call without a message is as an empty one
 
     async def _refuse(self, refused: Refused, context: _Context) -> NoReturn:

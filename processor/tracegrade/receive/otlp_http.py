@@ -96,7 +96,10 @@ class OtlpHttpServer:
         self._made = made
         self._tenants = tenants
         self._body_bounds = BodyBounds(
-            settings.max_request_body_size_bytes, f"{_WHERE}.max_request_body_size_mib", max_compression_ratio
+            settings.max_request_body_size_bytes,
+            f"{_WHERE}.max_request_body_size_mib",
+            max_compression_ratio,
+            settings.read_timeout,
         )
         self._server: HttpServer | None = None
         self._running: asyncio.Task[None] | None = None
@@ -118,7 +121,7 @@ class OtlpHttpServer:
             settings.read_timeout + 1.0,  # the handler's own bound comes first: it has an answer for the sender
             settings.idle_timeout,
         )
-        app = build_app(self._body_bounds, settings.read_timeout, self._ingest, tokens, self._tenants)
+        app = build_app(self._body_bounds, self._ingest, tokens, self._tenants)
         self._server = HttpServer(app, bounds, tls, partial(self._ingest.closed, "http"))
         self._running = asyncio.create_task(self._server.serve(sockets=[listener]), name="otlp-http")
         await self._server.listening.wait()
@@ -135,7 +138,6 @@ class OtlpHttpServer:
 
 def build_app(
     bounds: BodyBounds,
-    read_timeout_s: float,
     ingest: Ingest,
     tokens: BearerTokens | None = None,
     tenants: SenderTenants | None = None,
@@ -144,7 +146,7 @@ def build_app(
     senders = tenants or SenderTenants()
     app = Starlette(
         routes=[
-            Route(path, _Export(bounds, read_timeout_s, ingest, tokens, senders, signal).answer, methods=["POST"])
+            Route(path, _Export(bounds, ingest, tokens, senders, signal).answer, methods=["POST"])
             for signal, path in PATHS.items()
         ],
         exception_handlers={404: _not_served, 405: _not_served},
@@ -159,14 +161,12 @@ class _Export:
     def __init__(
         self,
         bounds: BodyBounds,
-        read_timeout_s: float,
         ingest: Ingest,
         tokens: BearerTokens | None,
         tenants: SenderTenants,
         signal: Signal,
     ) -> None:
         self._bounds = bounds
-        self._read_timeout_s = read_timeout_s
         self._ingest = ingest
         self._tokens = tokens
         self._tenants = tenants
@@ -233,11 +233,11 @@ class _Export:
         if announced.isdigit() and int(announced) > self._bounds.max_bytes:
             raise BodyRefusedError(too_large(self._bounds))
         try:
-            async with asyncio.timeout(self._read_timeout_s):
+            async with asyncio.timeout(self._bounds.within_s):
                 async for chunk in request.stream():
                     body.add(chunk)
         except TimeoutError:
-            raise BodyRefusedError(request_too_slow(self._read_timeout_s)) from None
+            raise BodyRefusedError(request_too_slow(self._bounds.within_s)) from None
         return body.finish()
 
     def _refuse(self, refused: Refused, encoding: Encoding | None) -> Response:

@@ -82,18 +82,15 @@ class ReceiveRole:
         self._deletions = Deletions(self._folder.path)
         self._instance = Instance(self._folder.instance_id(), tracegrade_version())
         note_build(self._telemetry)
-        otlp = config.receivers.otlp
         self._certificates = CertificateWatch(config, self._telemetry)
         self._quotas = Quotas(config.quotas, self._telemetry) if config.quotas.bounds_sending else None
         self._ingest = Ingest(
             self._received,
             self._telemetry,
-            self._instance.id,
-            otlp.max_in_flight_bytes,
-            otlp.max_request_messages,
+            [own for own in (self._instance.id, self._received.shared_id) if own is not None],
+            config.receivers.otlp,
             self._redaction(),
             self._quotas,
-            shared_id=self._received.shared_id,
         )
         self._clients: dict[str, OtlpClient] = {}
         self._metrics_export = MetricsExport(config.exporters, self._clients, self._instance, self._received.snapshots)

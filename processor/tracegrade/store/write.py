@@ -63,17 +63,13 @@ class ResultRows:
     def __init__(
         self,
         series: SeriesNumbers,
-        tenant: str,
-        run: str,
-        service: str,
-        release: str | None,
-        tracegrade: str,
+        origin: Origin,
         decisions: Iterable[Decision],
     ) -> None:
+        tenant, _, self._service, self._release, _ = origin
         self._series = series
         self._names = series.names_of(tenant)
-        self._service, self._release = service, release
-        self._origin = series.origin(tenant, run, service, release, tracegrade)
+        self._origin = series.origin(*origin)
         self._known = series.known(self._origin)
         self.missing: Missing = {}
         self.evaluations: list[EvaluationRow] = []
@@ -143,7 +139,7 @@ class TraceRows(ResultRows):
         self.judged = judged
         trace = judged.trace
         origin = (trace.tenant, trace.run, trace.service, trace.release, trace.tracegrade)
-        super().__init__(series, *origin, judged.decisions)
+        super().__init__(series, origin, judged.decisions)
         # A session is no traffic: its traces are.
         self.traffic = None if trace.members is not None else self._traffic_series()
 

@@ -121,7 +121,7 @@ def test_a_value_comes_from_the_prompt_or_from_another_call() -> None:
 def test_of_a_single_call_the_run_is_known() -> None:
     calls = [call("check", {}, output={"price": 5}), call("order", {"price": 5})]
     assert scored(calls[1:], "check.output.price") == 0
-    assert scored(calls[1:], "check.output.price", run=Evidence(calls)) == 1
+    assert scored(calls[1:], "check.output.price", whole_run=Evidence(calls)) == 1
 
 
 def test_what_is_not_as_seen_is_named_by_its_path() -> None:

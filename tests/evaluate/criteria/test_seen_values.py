@@ -141,7 +141,7 @@ def test_the_index_says_what_the_definition_says(
         position = None
     evidence = Evidence(calls, prompt)
     if alone and position is not None:
-        evidence, position = Evidence(calls[position : position + 1], prompt, run=Evidence(calls)), 0
+        evidence, position = Evidence(calls[position : position + 1], prompt, whole_run=Evidence(calls)), 0
     criterion = compile_expected({"$from": {"source": source, "call": which}})
     assert isinstance(criterion, FromMatcher)
     # Besides what was drawn, all that stands somewhere: drawn values meet too seldom.

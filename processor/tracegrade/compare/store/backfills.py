@@ -193,7 +193,8 @@ class BackfillWriter:
 
     def _rows_of(self, row: Any, decisions: Sequence[Decision]) -> ResultRows:
         release = decisions[0].pair.subject.release if decisions else None
-        return ResultRows(self._series, row.tenant, BACKFILL, row.service, release, self.tracegrade, decisions)
+        origin = (row.tenant, BACKFILL, row.service, release, self.tracegrade)
+        return ResultRows(self._series, origin, decisions)
 
     def _live(self, connection: Connection) -> dict[int, str]:
         """The rule ids of the series of decisions that the rules made live, as they are."""

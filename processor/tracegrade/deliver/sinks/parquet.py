@@ -36,9 +36,7 @@ class ParquetSink:
         folder: Path,
         instance_id: str,
         deleted: Callable[[], Container[bytes]],
-        *,
         journal: str = "results",
-        thread: ThreadPoolExecutor | None = None,
     ) -> None:
         """Prepare; nothing is written yet.
 
@@ -49,7 +47,6 @@ class ParquetSink:
             instance_id: names this instance in the names of files: no other one writes these.
             deleted: the traces whose deletion was requested, as of now.
             journal: the name of the results journal, also a part of the names.
-            thread: of one worker, shared by the sinks of one instance.
         """
         self._settings = settings
         self.when_full: WhenFull = settings.when_full
@@ -61,19 +58,13 @@ class ParquetSink:
         self._writer = path_name(f"{instance_id}-{journal}")
         self._gathered = Gathered(settings.include_values)
         self._last_cut = LastCut(folder / f"{self._writer}{CUT_SUFFIX}")
-        self._thread = thread or ThreadPoolExecutor(max_workers=1, thread_name_prefix="tracegrade-parquet")
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tracegrade-parquet")
 
     def of_journal(self, journal: str) -> "ParquetSink":
         """The same for the results journal of this name: each has cuts and files of its own."""
-        return ParquetSink(
-            self._settings,
-            self._storage,
-            self._folder,
-            self._instance_id,
-            self._deleted,
-            journal=journal,
-            thread=self._thread,
-        )
+        sink = ParquetSink(self._settings, self._storage, self._folder, self._instance_id, self._deleted, journal)
+        sink._thread = self._thread  # one of them works at a time
+        return sink
 
     @property
     def is_full(self) -> bool:

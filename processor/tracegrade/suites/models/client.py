@@ -39,6 +39,17 @@ _MAY_REFUSE_A_MEMBER = frozenset({404, 405, 415})
 _TOOL_CHOICE = re.compile(rb"tool[_ ]choice", re.IGNORECASE)
 
 
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """What is known of another attempt: after ``after_s`` seconds, where the provider says so.
+
+    ``unconnected``: there was not even a connection.
+    """
+
+    after_s: float | None = None
+    unconnected: bool = False
+
+
 class ModelError(TraceGradeError):
     """A model gave no answer that can be used.
 
@@ -46,8 +57,7 @@ class ModelError(TraceGradeError):
     with a wrong key. ``refuses_required``: the same request with another tool choice may be answered. ``fell_back``:
     ``auto`` was asked for, since ``required`` had been refused.
 
-    ``again``: the same request may go better the next time, after ``after_s`` seconds where the provider says so;
-    ``unconnected``: there was not even a connection.
+    ``retry``: the same request may go better the next time; None: it would not.
     """
 
     fell_back = False
@@ -59,17 +69,13 @@ class ModelError(TraceGradeError):
         *,
         for_all: bool = False,
         refuses_required: bool = False,
-        again: bool = False,
-        after_s: float | None = None,
-        unconnected: bool = False,
+        retry: Retry | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.for_all = for_all
         self.refuses_required = refuses_required
-        self.again = again
-        self.after_s = after_s
-        self.unconnected = unconnected
+        self.retry = retry
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +169,7 @@ class ModelClient:
             except ModelError as error:
                 if self._stop.is_set():  # then `close` may be what broke it off
                     raise Stopped from None
-                if not error.again:
+                if error.retry is None:
                     raise
                 failed.append(error)
                 self._wait_after(failed)
@@ -175,14 +181,16 @@ class ModelClient:
             tried = f"; tried {attempt} times" if attempt > 1 else ""
             ends_all = ""
             if all(one.status is None for one in failed):
-                ends_all = self._unanswered.ends_all(unconnected=all(one.unconnected for one in failed))
+                ends_all = self._unanswered.ends_all(
+                    unconnected=all(one.retry is not None and one.retry.unconnected for one in failed)
+                )
             raise ModelError(
                 f"{error}{tried}{ends_all}",
                 error.status,
                 for_all=bool(ends_all),
                 refuses_required=error.refuses_required,
             ) from None
-        if (after_s := error.after_s) is not None:
+        if error.retry is not None and (after_s := error.retry.after_s) is not None:
             if after_s > LONGEST_WAIT_S:
                 asked = f"{error}; it asks to wait {after_s:.0f} s, longer than {LONGEST_WAIT_S:.0f} s"
                 raise ModelError(asked, error.status, refuses_required=error.refuses_required) from None
@@ -207,7 +215,7 @@ class ModelClient:
             kind = "" if late else f": {type(error).__name__}"  # its message may hold the address and headers
             # Certificates and proxies, too: what is wrong with them is wrong for every request.
             unconnected = isinstance(error, NewConnectionError | ProxyError | SSLError)
-            raise ModelError(f"{self._provider.base_url} {what}{kind}", again=True, unconnected=unconnected) from None
+            raise ModelError(f"{self._provider.base_url} {what}{kind}", retry=Retry(unconnected=unconnected)) from None
         if response.status != 200:
             raise self._refused(response, text, is_required)
         return self._document(text)
@@ -221,7 +229,7 @@ class ModelClient:
                 raise ModelError(f"{self._provider.base_url} answers more than {MAX_ANSWER_BYTES // 1024**2} MiB")
             if time.monotonic() > deadline_s:
                 raise ModelError(
-                    f"{self._provider.base_url} no whole answer within {self._provider.timeout:g} s", again=True
+                    f"{self._provider.base_url} no whole answer within {self._provider.timeout:g} s", retry=Retry()
                 )
         return b"".join(parts)
 
@@ -240,7 +248,7 @@ class ModelClient:
             return ModelError(message, status, for_all=status in _FOR_EVERY_CASE, refuses_required=True)
         if status in _WORTH_ANOTHER_TRY or status >= 500:
             wait_s = self._asked_wait(response.headers)
-            return ModelError(message, status, refuses_required=is_refused, again=True, after_s=wait_s)
+            return ModelError(message, status, refuses_required=is_refused, retry=Retry(wait_s))
         return ModelError(message, status, for_all=status in _FOR_EVERY_CASE, refuses_required=is_refused)
 
     def _said(self, text: bytes) -> str:
