@@ -4,7 +4,8 @@ import random
 from typing import Any
 
 import pytest
-from bench.alert_rates import Traffic, delay
+from bench.alert_rates import delay
+from bench.alert_traffic import Traffic
 from bench.value_rates import Values, changes, look_for_rise
 
 from alert.detect.test_mean import put

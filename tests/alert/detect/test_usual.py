@@ -1,14 +1,16 @@
 """What is usual, of random hours whose share, season and dispersion are known."""
 
 import random
+from math import log, sqrt
 
 import pytest
-from bench.alert_rates import Traffic, by_hour
+from bench.alert_traffic import Traffic, by_hour
 
 from build import each
 from tracegrade.alert.detect.evidence import HOURS, Step
 from tracegrade.alert.detect.moments import PRIOR_DISPERSION
-from tracegrade.alert.detect.usual import dispersion_of, usual_of, without_incidents
+from tracegrade.alert.detect.steps import good_and_bad
+from tracegrade.alert.detect.usual import dispersion_of, usual_of, usuals_of, without_incidents
 
 WEEK = 7
 
@@ -65,6 +67,21 @@ def test_hours_of_the_day_without_results_have_the_share_of_all() -> None:
     assert usual is not None
     assert len(usual.by_hour) == 7 * HOURS
     assert usual.by_hour[3] == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("memory", [0.97, 0.99])
+def test_levels_of_days_to_come_lie_no_further_from_the_usual_one_than_it_says(memory: float) -> None:
+    """In standard errors of the log odds: without the older weeks 3, and as if days were independent 1.9."""
+    found = []
+    for seed in range(12):
+        steps = by_hour(Traffic(0.93, 2000, wander=0.03, memory=memory).steps(4 * WEEK, random.Random(seed)))
+        *history, to_come = (steps[week : week + WEEK * HOURS] for week in range(0, len(steps), WEEK * HOURS))
+        usual = usuals_of(reversed(history), 0.1)[0]
+        assert usual is not None
+        for day in range(0, len(to_come), HOURS):
+            good, bad = good_and_bad(to_come[day : day + HOURS])
+            found.append((log(bad / good) - log((1 - usual.share) / usual.share)) ** 2 * usual.known_by)
+    assert sqrt(sum(found) / len(found)) < 1.5
 
 
 @pytest.mark.parametrize("traffic", [Traffic(0.97, 2000, incident=(4,)), Traffic(0.97, 20_000, incident=(0, 1))])

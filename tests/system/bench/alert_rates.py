@@ -10,115 +10,30 @@ alerts are judged. Beside ours: the yardstick, a CUSUM that knows the shares bef
 
 import argparse
 import random
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from math import exp, inf, log, pi, sin
+from functools import lru_cache, partial
+from math import inf, log
+from pathlib import Path
 from statistics import median
+
+sys.path.extend(map(str, Path(__file__).parents[1:2]))
+
+from bench.alert_traffic import DAY, STEP, STEPS_A_DAY, Traffic, binomial, by_hour  # importable by the line above
 
 from tracegrade.alert.detect.bound import past_bound
 from tracegrade.alert.detect.drop import fall
 from tracegrade.alert.detect.evidence import Evidence, Step, look_for
 from tracegrade.alert.detect.stands_out import stands_out
-from tracegrade.alert.detect.usual import dispersion_of, usual_of, without_incidents
+from tracegrade.alert.detect.usual import Usual, dispersion_of, usuals_of
 
 EVERY_S = 30 * 86_400.0  # `false_alarm_every`, as it is unless set
 BY = 0.1
 MIN_SAMPLES = 30
 HISTORY_DAYS = 7
-_STEP = 5  # minutes
-_DAY = 24 * 60
-_STEPS_A_DAY = _DAY // _STEP
+_WEEK = 7 * 24  # hours
 _FINE = 60  # minutes that are looked at in steps; before them, hours
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """Results of one series: ``share`` of them pass, ``a_day`` come.
-
-    ``season``: by how much the share goes up and down with the hour of the day. ``swing``: how many times as many come
-    in the busiest hour as in the quietest. ``concentration``: of the beta distribution of which each half hour draws a
-    share of its own, None for none. ``fall`` happens on day ``falls_on``, ``drift`` is lost each day from then on, and
-    on the days of ``incident`` half of all fail.
-    """
-
-    share: float
-    a_day: float
-    season: float = 0.0
-    swing: float = 1.0
-    concentration: float | None = None
-    burst_steps: int = 6
-    weekend: float = 0.0
-    wander: float = 0.0
-    memory: float = 0.0
-    fall: float = 0.0
-    falls_on: float = inf
-    drift: float = 0.0
-    incident: tuple[int, ...] = ()
-
-    def steps(self, days: float, chance: random.Random) -> list[Step]:
-        """Random results of so many days, five minutes a step."""
-        found = []
-        own = 0.0
-        off = chance.gauss(0, self.wander) if self.wander else 0.0
-        volumes = [self.a_day / _STEPS_A_DAY * weight for weight in self._volume_by_hour()]
-        for number in range(int(days * _STEPS_A_DAY)):
-            minute = number * _STEP
-            hour = minute // 60 % 24
-            if self.wander and minute % 60 == 0:
-                off = self.memory * off + chance.gauss(0, self.wander * (1 - self.memory**2) ** 0.5)
-            share = min(0.9995, max(0.001, self._share(minute, hour) + off))
-            if self.concentration is not None:
-                if number % self.burst_steps == 0:
-                    own = chance.betavariate(self.concentration * share, self.concentration * (1 - share))
-                share = own
-            results = poisson(volumes[hour], chance)
-            passed = binomial(results, share, chance)
-            found.append(Step(minute, _STEP, passed, results - passed))
-        return found
-
-    def _share(self, minute: int, hour: int) -> float:
-        day = minute / _DAY
-        share = self.share + self.season * sin(hour / 24 * 2 * pi + 1) - self.drift * max(0.0, day - self.falls_on)
-        if int(day) % 7 >= 5:
-            share -= self.weekend
-        if day >= self.falls_on:
-            share -= self.fall
-        if int(day) in self.incident:
-            share = 0.5
-        return min(0.9995, max(0.001, share))
-
-    def _volume_by_hour(self) -> list[float]:
-        raw = [(sin(hour / 24 * 2 * pi) + 1) / 2 * (self.swing - 1) + 1 for hour in range(24)]
-        return [weight * 24 / sum(raw) for weight in raw]
-
-
-def poisson(mean: float, chance: random.Random) -> int:
-    """A random number of results."""
-    if mean > 50:
-        return max(0, round(chance.gauss(mean, mean**0.5)))
-    count, product, least = 0, chance.random(), exp(-mean)
-    while product > least:
-        count += 1
-        product *= chance.random()
-    return count
-
-
-def binomial(results: int, share: float, chance: random.Random) -> int:
-    """How many of so many results pass."""
-    spread = results * share * (1 - share)
-    if spread > 30:
-        return min(results, max(0, round(chance.gauss(results * share, spread**0.5))))
-    return sum(chance.random() < share for _ in range(results))
-
-
-def by_hour(steps: Sequence[Step]) -> list[Step]:
-    """Steps of an hour, from the first on."""
-    found = []
-    for first in range(0, len(steps), 12):
-        some = steps[first : first + 12]
-        found.append(Step(some[0].minute, 60, sum(step.good for step in some), sum(step.bad for step in some)))
-    return found
 
 
 Look = Callable[[Sequence[Step], Sequence[Step]], Evidence | None]
@@ -132,25 +47,33 @@ def end(steps: Sequence[Step]) -> int:
 
 def look_for_drop(results: Sequence[Step], before: Sequence[Step], by: float = BY) -> Evidence | None:
     """As ``drop: {against: 7d}`` looks."""
-    found = []
-    length = HISTORY_DAYS * 24
-    for hours in (before[-length:], before[: -2 * length]):
-        if len(hours) < length:
-            continue
-        usual = usual_of(without_incidents(hours, by))
-        if usual is not None and usual.samples >= MIN_SAMPLES:
-            found.append(look_for(fall(usual, by), reversed(results), usual.dispersion, EVERY_S, end(results)))
+    found = [
+        look_for(fall(usual, by), reversed(results), usual.dispersion, EVERY_S, end(results))
+        for usual in _baselines(tuple(before), by)
+    ]
     if not found:
         return None
     strongest = max(found, key=lambda one: one.value)
     return Evidence(sum(one.value for one in found) / len(found), strongest.since)
 
 
+@lru_cache(4)  # it changes once an hour
+def _baselines(before: tuple[Step, ...], by: float) -> list[Usual]:
+    """What is usual by the week before, and by the one three weeks before that, as far as they are whole."""
+    weeks = [before[max(0, len(before) - (ago + 1) * _WEEK) : max(0, len(before) - ago * _WEEK)] for ago in range(3)]
+    return [
+        usual
+        for ago, usual in enumerate(usuals_of(weeks, by))
+        if ago != 1 and len(weeks[ago]) == _WEEK and usual is not None and usual.samples >= MIN_SAMPLES
+    ]
+
+
 def look_for_bound(bound: float) -> Look:
     """As ``below`` looks."""
     change = past_bound(bound)
+    dispersion = lru_cache(4)(dispersion_of)
     return lambda results, before: look_for(
-        change, reversed(results), dispersion_of(before or results), EVERY_S, end(results)
+        change, reversed(results), dispersion(tuple(before or results)), EVERY_S, end(results)
     )
 
 
@@ -161,11 +84,11 @@ def looks(
     hours = by_hour(steps)
     reach = HISTORY_DAYS * 24
     ended = 0
-    for now in range(int(first_day * _DAY), steps[-1].minute + _STEP + 1, every):
+    for now in range(int(first_day * DAY), steps[-1].minute + STEP + 1, every):
         hour = now // 60
         since = max(hour - reach, -(-ended // 60))
         fine = max(hour * 60 - _FINE, ended)
-        seen = [*hours[since : fine // 60], *steps[fine // _STEP : now // _STEP]]
+        seen = [*hours[since : fine // 60], *steps[fine // STEP : now // STEP]]
         if sum(step.good + step.bad for step in seen) < MIN_SAMPLES:
             continue
         if (found := look(seen, hours[max(0, hour - 4 * reach) : max(0, hour - reach)])) is None:
@@ -194,7 +117,7 @@ def cusum(steps: Sequence[Step], before: float, after: float, threshold: float, 
         evidence = max(0.0, evidence) + step.good * good + step.bad * bad
         if evidence >= threshold:
             evidence = 0.0
-            if step.minute >= from_day * _DAY:
+            if step.minute >= from_day * DAY:
                 found.append(step.minute + step.minutes)
     return found
 
@@ -221,8 +144,8 @@ def by_hand(steps: Sequence[Step], usual: float, from_day: float = 0.0) -> list[
         hour = steps[number - 12 : number]
         good, results = sum(step.good for step in hour), sum(step.good + step.bad for step in hour)
         held = held + 1 if results and good / results < usual - BY else 0
-        if held >= 3 and not firing and steps[number - 1].minute >= from_day * _DAY:
-            found.append(steps[number - 1].minute + _STEP)
+        if held >= 3 and not firing and steps[number - 1].minute >= from_day * DAY:
+            found.append(steps[number - 1].minute + STEP)
         firing = held >= 3
     return found
 
@@ -259,17 +182,23 @@ class Delay:
     missed: int = 0
 
 
-def delay(traffic: Traffic, days: float, runs: int, chance: random.Random, every: int = _STEP) -> Delay:
-    """Delays of a fall after two weeks of history, with `days` to find it."""
+def delay(
+    traffic: Traffic, days: float, runs: int, chance: random.Random, every: int = STEP, bound: float | None = None
+) -> Delay:
+    """Delays of a fall after two weeks of history, with `days` to find it, by ``drop`` or below a `bound`.
+
+    The yardstick of a bound is right as seldom at the bound: what lies above it is not known beforehand.
+    """
     begin = 2 * HISTORY_DAYS
-    after = traffic.share - traffic.fall
-    threshold = threshold_of(traffic, after, chance)
+    before, after = bound or traffic.share, traffic.share - traffic.fall
+    threshold = threshold_of(replace(traffic, share=before), after, chance)
     traffic = replace(traffic, falls_on=begin)
+    look = look_for_drop if bound is None else look_for_bound(bound)
     found: list[tuple[float, float, float]] = []
     for _ in range(runs):
         steps = traffic.steps(begin + days, chance)
-        first = next(iter(alarms(steps, every=every)), None)
-        best = next(iter(cusum(steps, traffic.share, after, threshold, begin)), None)
+        first = next(iter(alarms(steps, look, begin, every)), None)
+        best = next(iter(cusum(steps, before, after, threshold, begin)), None)
         hand = next(iter(by_hand(steps, traffic.share, begin)), None)
         found.append((_results(steps, begin, first), _results(steps, begin, best), _results(steps, begin, hand)))
     ours, yardstick, hands = zip(*found, strict=True)
@@ -279,7 +208,7 @@ def delay(traffic: Traffic, days: float, runs: int, chance: random.Random, every
 def _results(steps: Sequence[Step], from_day: float, until: int | None) -> float:
     if until is None:
         return inf
-    return sum(step.good + step.bad for step in steps if from_day * _DAY <= step.minute < until)
+    return sum(step.good + step.bad for step in steps if from_day * DAY <= step.minute < until)
 
 
 @dataclass(frozen=True)
@@ -376,7 +305,7 @@ def _false_alarms(runs: int, chance: random.Random) -> None:
 
 def _delays(runs: int, chance: random.Random) -> None:
     rows = []
-    for a_day, days, every in ((50, 14, 60), (500, 7, 15), (2000, 3, _STEP), (20_000, 1, _STEP)):
+    for a_day, days, every in ((50, 14, 60), (500, 7, 15), (2000, 3, STEP), (20_000, 1, STEP)):
         for share in (0.85, 0.93, 0.97, 0.999):
             for size in (0.1, 0.2):
                 found = delay(Traffic(share, a_day, fall=size), days, runs, chance, every)
@@ -392,6 +321,33 @@ def _delays(runs: int, chance: random.Random) -> None:
     print(table(("traffic", "fall", "ours", "yardstick", "times", "missed", "by hand"), rows))
 
 
+def _bounds(runs: int, chance: random.Random) -> None:
+    rows = []
+    for a_day, days, every in ((50, 14, 60), (500, 7, 15), (2000, 3, STEP), (20_000, 1, STEP)):
+        for share, size in ((0.93, 0.08), (0.93, 0.13), (0.97, 0.17), (0.97, 0.27)):
+            found = delay(Traffic(share, a_day, fall=size), days, runs, chance, every, bound=0.9)
+            rows.append((f"{share:.0%} to {share - size:.0%}, {a_day:,} a day", *_of(found)[:-1]))
+    print("\nResults from a fall below the bound of `below: 0.9` to its alarm, medians\n")
+    print(table(("traffic", "ours", "yardstick", "times", "missed"), rows))
+
+
+def _outages(runs: int, chance: random.Random) -> None:
+    rows = []
+    for share in (0.97, 0.93, 0.85):
+        found = 0
+        for _ in range(4 * runs):
+            steps = Traffic(share, 2000).steps(2 * HISTORY_DAYS + 1, chance)
+            first = 2 * HISTORY_DAYS * STEPS_A_DAY + chance.randrange(STEPS_A_DAY // 2)
+            for number in (first, first + 1):
+                results = int(steps[number].good + steps[number].bad)
+                good = binomial(results, 0.4, chance)
+                steps[number] = Step(steps[number].minute, STEP, good, results - good)
+            found += bool(alarms(steps, every=STEP))
+        rows.append((f"{share:.0%}, 2,000 a day", f"{found} of {4 * runs}"))
+    print("\nTen minutes in which 60 % fail: found within a day by `drop`\n")
+    print(table(("traffic", "found"), rows))
+
+
 def _of(found: Delay) -> tuple[str, ...]:
     times = "-" if found.yardstick in (0, inf) else f"{found.ours / found.yardstick:.1f}"
     return _number(found.ours), _number(found.yardstick), times, str(found.missed), _number(found.by_hand)
@@ -404,7 +360,7 @@ def _drifts(runs: int, chance: random.Random) -> None:
         for _ in range(runs):
             steps = Traffic(share, 2000, falls_on=28, drift=0.002).steps(28 + 45, chance)
             first = next(iter(alarms(steps, partial(look_for_drop, by=by), 28, 360)), None)
-            days.append(inf if first is None else first / _DAY - 28)
+            days.append(inf if first is None else first / DAY - 28)
         rows.append((f"{share:.0%}, 2,000 a day", f"{by:.2f}", _number(median(days)), days.count(inf)))
     print("\nDays until a share that loses 0.2 points a day is found, after 28 days of history\n")
     print(table(("traffic", "by", "days", "missed in 45"), rows))
@@ -423,15 +379,25 @@ def _many(runs: int, chance: random.Random) -> None:
     print(table(("results", "of which fall", "of those that alarmed, did not fall", "falls found"), rows))
 
 
+PARTS = {
+    "false": _false_alarms,
+    "delays": _delays,
+    "bounds": _bounds,
+    "outages": _outages,
+    "drifts": _drifts,
+    "many": _many,
+}
+
+
 def main() -> None:
     """Print all tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", choices=["false", "delays", "drifts", "many"])
+    parser.add_argument("--only", choices=[*PARTS])
     asked = parser.parse_args()
     print(f"{asked.runs} runs each, false_alarm_every 30d")
-    for name, part in (("false", _false_alarms), ("delays", _delays), ("drifts", _drifts), ("many", _many)):
+    for name, part in PARTS.items():
         if asked.only in (None, name):
             part(asked.runs, random.Random(asked.seed))
 

@@ -20,7 +20,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.alert_rates import Traffic, binomial, by_hour, table
+from bench.alert_rates import table
+from bench.alert_traffic import Traffic, binomial, by_hour
 
 from tracegrade.alert.check import Before, Ending, check, looks_back_s
 from tracegrade.alert.detect.evidence import Step

@@ -17,7 +17,8 @@ from statistics import median
 
 sys.path.extend(map(str, Path(__file__).parents[1:2]))
 
-from bench.alert_rates import EVERY_S, HISTORY_DAYS, MIN_SAMPLES, poisson, table  # importable by the line above
+from bench.alert_rates import EVERY_S, HISTORY_DAYS, MIN_SAMPLES, table  # importable by the line above
+from bench.alert_traffic import poisson
 
 from tracegrade.alert.detect.evidence import Evidence, weigh
 from tracegrade.alert.detect.mean import above, back, fallen_back, risen

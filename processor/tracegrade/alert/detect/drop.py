@@ -15,7 +15,7 @@ from tracegrade.alert.detect.finding import Finding, Seen, measure
 from tracegrade.alert.detect.remembered import remembered
 from tracegrade.alert.detect.sampling import as_happened, as_kept, kept_ratio
 from tracegrade.alert.detect.steps import began, counted, steps_of, worth_of
-from tracegrade.alert.detect.usual import Usual, stated, usual_of, without_incidents
+from tracegrade.alert.detect.usual import Usual, stated, usual_of, usuals_of
 from tracegrade.model.tally import total
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.alert_forms import Drop
@@ -112,17 +112,13 @@ def _baselines(rule: Rule, alert: Alert, drop: Drop, seen: Seen) -> list[Usual]:
         worth = worth_of(alert, total(item.tally for item in seen.beside))
         usual = usual_of(steps_of(alert, seen.beside, seen.fine_from, worth), worth)
         return [] if usual is None else [usual]
-    length = ceil(alert.evidence_s / 60)
-    split = seen.until - length  # with less history than that, all of it is one
-    recent = [item for item in seen.before if item.minute >= split - length]
-    oldest = [item for item in seen.before if item.minute < split - 2 * length]
-    if not oldest or oldest[0].minute >= split - 3 * length + _DAY:
-        oldest = []  # a part of a week does not know its weekend
+    weeks = _weeks(alert, seen)
     known = [
         _as_happened(rule, alert, usual, bins)
-        for bins in (recent, oldest)
-        if total(item.tally for item in bins).judged >= alert.min_samples
-        and (usual := _usual(alert, drop, seen, bins)) is not None
+        for bins, usual in zip(weeks, _usuals(alert, drop, seen), strict=True)
+        if bins is not weeks[1]
+        and total(item.tally for item in bins).judged >= alert.min_samples
+        and usual is not None
         and usual.share >= _LEAST  # else nothing is left to fall
     ]
     if not known and seen.firing is not None and seen.firing.was is not None:
@@ -134,17 +130,29 @@ def _baselines(rule: Rule, alert: Alert, drop: Drop, seen: Seen) -> list[Usual]:
 def _stated(share: float, alert: Alert, drop: Drop, seen: Seen) -> Usual:
     """A share that is known; how results depend on each other is still told by the history."""
     worth = worth_of(alert, total(item.tally for item in seen.before))
-    return stated(share, _usual(alert, drop, seen, seen.before), worth)
+    return stated(share, _usuals(alert, drop, seen)[0], worth)
 
 
-def _usual(alert: Alert, drop: Drop, seen: Seen, bins: Sequence[Bin]) -> Usual | None:
-    """What is usual of the results that were kept; None without any."""
+def _weeks(alert: Alert, seen: Seen) -> list[Sequence[Bin]]:
+    """The history in three stretches as long as the evidence, the latest first; the oldest is whole, or empty."""
+    length = ceil(alert.evidence_s / 60)
+    split = seen.until - length  # with less history than that, all of it is one
+    latest = [item for item in seen.before if item.minute >= split - length]
+    middle = [item for item in seen.before if split - 2 * length <= item.minute < split - length]
+    oldest = [item for item in seen.before if item.minute < split - 2 * length]
+    is_whole = oldest and oldest[0].minute < split - 3 * length + _DAY  # a part of a week does not know its weekend
+    return [latest, middle, oldest if is_whole else []]
 
-    def make() -> Usual | None:
-        worth = worth_of(alert, total(item.tally for item in bins))
-        return usual_of(without_incidents(steps_of(alert, bins, seen.fine_from, worth), drop.by), worth)
 
-    return remembered(("drop", alert.of, drop.by), bins, make)
+def _usuals(alert: Alert, drop: Drop, seen: Seen) -> list[Usual | None]:
+    """What is usual by each of the `_weeks`, of the results that were kept; None without any."""
+
+    def make() -> list[Usual | None]:
+        worth = worth_of(alert, total(item.tally for item in seen.before))
+        weeks = [steps_of(alert, week, seen.fine_from, worth) for week in _weeks(alert, seen)]
+        return usuals_of(weeks, drop.by, worth)
+
+    return remembered(("drop", alert.of, drop.by, seen.until), seen.before, make)
 
 
 def _as_happened(rule: Rule, alert: Alert, usual: Usual, bins: Sequence[Bin]) -> Usual:

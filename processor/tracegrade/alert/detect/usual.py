@@ -9,18 +9,21 @@ All of it comes from the hours of a baseline:
 - Results of one hour go together by their ``dispersion``. Of hours that follow each other, ``lasting`` tell as much as
   one: so many times more quarters of days vary than if hours were independent.
 - The level of the days to come is not that of the baseline. It is known as from ``known_by`` bad results: as many as
-  there were, and fewer where quarters of days differ beyond chance.
+  there were, and fewer where quarters of days, in all the history that is stored, lie further from the baseline than
+  chance explains; and fewer again where one day is much like the next: then a week shows little of how far levels go.
 
 A worked example of the first: in a week, 14 of 20 results were good at 03:00 UTC and 2,850 of 3,000 in all, 95 %. If
 the hours of the day lie about 5 points apart (variance 0.0025), and chance alone moves a share of 20 results by 4.9
 points (variance 0.0024), then half of what is seen at 03:00 is believed: ``0.95 + 0.51 * (0.70 - 0.95)`` = 82 %.
 
 Source: C. N. Morris, Parametric empirical Bayes inference, 1983; the correlation of results of one hour is the moment
-estimator of the beta-binomial, as in J. C. Kleinman, Proportions with extraneous variance, 1973.
+estimator of the beta-binomial, as in J. C. Kleinman, Proportions with extraneous variance, 1973; days that follow each
+other are found by the mean square successive difference of J. von Neumann, 1941.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from math import inf, sqrt
 from statistics import median
 from typing import NamedTuple
@@ -73,8 +76,21 @@ def stated(share: float, history: Usual | None, worth: float = 1.0) -> Usual:
     return Usual((share,) * HOURS, share, share, 0, history.dispersion, lasting=history.lasting)
 
 
-def usual_of(steps: Iterable[Step], worth: float = 1.0) -> Usual | None:
-    """What is usual by `steps`, none longer than an hour; None without results. `worth`: see `dispersion_of`."""
+def usuals_of(stretches: Iterable[Iterable[Step]], fall: float, worth: float = 1.0) -> list[Usual | None]:
+    """What is usual by each stretch of a history, without its incident, where levels differ as in all of them.
+
+    `fall` and `worth`: see `without_incidents` and `dispersion_of`.
+    """
+    known = [without_incidents(steps, fall) for steps in stretches]
+    history = [*chain.from_iterable(known)]
+    return [usual_of(steps, worth, history) for steps in known]
+
+
+def usual_of(steps: Iterable[Step], worth: float = 1.0, history: Iterable[Step] = ()) -> Usual | None:
+    """What is usual by `steps`, none longer than an hour; None without results.
+
+    `worth`: see `dispersion_of`. `history`: shows how far levels lie from that of `steps`, which it includes.
+    """
     hours = _hours(steps)
     samples, share, _ = mean_of(hours)
     if not samples:
@@ -90,7 +106,8 @@ def usual_of(steps: Iterable[Step], worth: float = 1.0) -> Usual | None:
     of_day = season(of_like_days, dispersion)
     by_hour = tuple(of_day[hour % HOURS] + days[hour // HOURS] for hour in range(_WEEK * HOURS))
     quarters = _quarters(hours, by_hour, dispersion)
-    known_by = known_as(share, independent, _wander(quarters))
+    levels = _quarters(_hours(history) or hours, by_hour, dispersion)
+    known_by = known_as(share, independent, _wander(levels))
     return Usual(by_hour, share, low, samples, dispersion, known_by, _lasting(quarters))
 
 
@@ -129,11 +146,12 @@ def _quarters(hours: Sequence[Moments], by_hour: Sequence[float], dispersion: fl
     return list(found.values())
 
 
-def _by_day(quarters: Iterable[_Quarter]) -> dict[int, list[_Quarter]]:
+def _by_day(quarters: Iterable[_Quarter]) -> list[list[_Quarter]]:
+    """The quarters of each day, in order of time."""
     found: dict[int, list[_Quarter]] = {}
     for quarter in quarters:
         found.setdefault(quarter.day, []).append(quarter)
-    return found
+    return [found[day] for day in sorted(found)]
 
 
 def _lasting(quarters: Iterable[_Quarter]) -> float:
@@ -148,7 +166,7 @@ def _lasting(quarters: Iterable[_Quarter]) -> float:
 def _lasting_in_days(quarters: Sequence[_Quarter]) -> float:
     """As `_lasting`, only by how much the quarters of one day differ."""
     found = []
-    for of_day in _by_day(quarters).values():
+    for of_day in _by_day(quarters):
         if (count := len(of_day)) > 1:
             share = sum(quarter.off for quarter in of_day) / sum(quarter.samples for quarter in of_day)
             part = (count - 1) / count  # their own mean is nearer to them than the usual one
@@ -186,14 +204,33 @@ def known_as(share: float, independent: float, wander: float = _PRIOR_WANDER) ->
 
 
 def _wander(quarters: Sequence[_Quarter]) -> float:
-    """The variance of the log odds of quarters of days, beyond what that of independent hours explains."""
+    """The variance of the levels to come about that of the baseline, in log odds.
+
+    It is that of quarters of days beyond what independent hours explain, times `_slowness`: of levels that wander for
+    days, history shows only a part.
+    """
+    slowness = _slowness([sum(one.off for one in day) / sum(one.moves for one in day) for day in _by_day(quarters)])
     moves = sum(quarter.moves**2 for quarter in quarters)
-    seen = max(0.0, sum(quarter.off**2 - quarter.chance for quarter in quarters) / moves)
+    seen = max(0.0, sum(quarter.off**2 - quarter.chance for quarter in quarters) / moves) * slowness
     error = sqrt(2 * sum(quarter.chance**2 for quarter in quarters)) / moves
     precision, prior = 1 / error**2, 1 / _PRIOR_WANDER_ERROR**2
     middle = (seen * precision + _PRIOR_WANDER * prior) / (precision + prior)
     # By half a standard error more.
-    return middle + (sqrt(1 / (precision + prior)) + middle * sqrt(2 / len(quarters))) / 2
+    of_days = middle * sqrt(2 * slowness / len(_by_day(quarters)))
+    return middle + (sqrt(1 / (precision + prior)) + of_days) / 2
+
+
+def _slowness(levels: Sequence[float]) -> float:
+    """How many days tell as much as one that is independent: ``(1 + r) / (1 - r)``, of days with the correlation r.
+
+    `levels` are those of days, as distances from the usual one. The mean square of successive differences is
+    ``2 * (1 - r)`` times theirs.
+    """
+    square = sum(level**2 for level in levels) / len(levels)
+    steps = [(one - other) ** 2 for one, other in pairwise(levels)]
+    if not any(steps):
+        return 1.0
+    return min(len(levels), max(1.0, 4 * square * len(steps) / sum(steps) - 1))
 
 
 def without_incidents(steps: Iterable[Step], fall: float) -> list[Step]:
