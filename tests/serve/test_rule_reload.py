@@ -1,6 +1,7 @@
 """Rules that change while traces are open, and rule files that change while the judge runs."""
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,27 @@ class TestFiles:
         assert reload.look() is reload.in_force
         assert self.numbers(telemetry) == {"loaded": [2], "refused": [0], "reloads": [2]}
 
+    def test_files_that_are_swapped_while_they_are_read_are_read_again(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As the kubelet changes the files of a ConfigMap: all at once, by the link through which each is reached."""
+        for name in ("first", "second", "third"):
+            (tmp_path / f"..{name}").mkdir()
+            for number in "ab":
+                text = RULE.format(id=f"{name}-{number}")
+                (tmp_path / f"..{name}" / f"{number}.rule.yaml").write_text(text)
+        for number in "ab":
+            (tmp_path / f"{number}.rule.yaml").symlink_to(f"..data/{number}.rule.yaml")
+        swap_to = _swapped_after_one_is_read(tmp_path, monkeypatch)
+        swap_to("first")
+        swap_to("second", while_read=True)
+        reload = RuleReload(RulesSettings(paths=[str(tmp_path)]), Telemetry("judge"))
+        assert [rule.id for rule in reload.in_force.rules] == ["second-a", "second-b"]
+        swap_to("first")
+        swap_to("third", while_read=True)
+        assert reload.look() is not None
+        assert [rule.id for rule in reload.in_force.rules] == ["third-a", "third-b"]
+
     def test_experimental_rules_are_named_for_whoever_alerts_elsewhere(self, file: Path) -> None:
         telemetry = Telemetry("judge")
         file.write_text(RULE.format(id="one") + "\nstatus: experimental\n")
@@ -209,3 +231,25 @@ class TestFiles:
         file.write_text("id: [")
         with pytest.raises(TraceGradeError, match="not YAML"):
             RuleReload(RulesSettings(paths=[str(file)]), Telemetry("judge"))
+
+
+def _swapped_after_one_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Point ``..data`` to another folder, now or when the next rule file has been read."""
+    waiting: list[str] = []
+    open_file = Path.open
+
+    def swap_to(name: str, *, while_read: bool = False) -> None:
+        if while_read:
+            waiting.append(name)
+            return
+        (folder / "..new").symlink_to(f"..{name}")
+        (folder / "..new").rename(folder / "..data")
+
+    def opening(path: Path, *arguments: Any, **options: Any) -> Any:
+        opened = open_file(path, *arguments, **options)
+        if path.name.endswith(".rule.yaml") and waiting:
+            swap_to(waiting.pop())
+        return opened
+
+    monkeypatch.setattr(Path, "open", opening)
+    return swap_to

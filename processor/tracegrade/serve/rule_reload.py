@@ -11,6 +11,7 @@ from tracegrade.rule.load import RuleSet, rules_stamp
 from tracegrade.telemetry.metrics import Telemetry, series
 
 _EXPERIMENTAL = "tracegrade.rules.experimental"
+_MOST_READS = 10  # then what is there: files that change without end are some of one moment, some of another
 
 logger = logging.getLogger(__name__)
 
@@ -27,18 +28,31 @@ class RuleReload:
         self._settings = settings
         self._quotas = quotas or QuotasSettings()
         self._telemetry = telemetry
-        # Taken before reading: a file that is written meanwhile then counts as changed.
-        self._stamp = self._stamp_now()
-        self.in_force = self._read()
+        self._stamp, found = self._read()
+        if isinstance(found, TraceGradeError):
+            raise found
+        self.in_force = found
         self._note()
 
     def _stamp_now(self) -> tuple[object, ...]:
         return rules_stamp(self._settings.paths, allow_code=self._settings.allow_code)
 
-    def _read(self) -> RuleSet:
-        found = self._settings.reading.load(self._settings.paths)
-        self._quotas.check_rules(found)
-        return found
+    def _read(self) -> tuple[tuple[object, ...], RuleSet | TraceGradeError]:
+        """The stamp and the rules of one moment, or what is wrong with them.
+
+        Files that change while they are read, as a ConfigMap's do all at once, are read again: some are old, some new.
+        """
+        found: RuleSet | TraceGradeError
+        for _ in range(_MOST_READS):
+            stamp = self._stamp_now()
+            try:
+                found = self._settings.reading.load(self._settings.paths)
+                self._quotas.check_rules(found)
+            except TraceGradeError as error:
+                found = error
+            if self._stamp_now() == stamp:
+                break
+        return stamp, found
 
     async def run(self, stop: asyncio.Event) -> None:
         """Look as often as the settings say, in a thread, until `stop` is set."""
@@ -49,17 +63,11 @@ class RuleReload:
 
     def look(self) -> RuleSet | None:
         """The rules in the files now; None when they are already in force, or wrong, which is logged once."""
-        stamp = self._stamp_now()
-        if stamp == self._stamp:
+        if self._stamp_now() == self._stamp:
             return None
-        self._stamp = stamp
-        try:
-            found = self._read()
-        except TraceGradeError as error:
-            self._telemetry.add("tracegrade.rules.reloads", 1, outcome="refused")
-            self._note(refused=str(error).partition("\n")[0])
-            kept = self.in_force.hash
-            logger.error("the changed rule files have mistakes; the rules in force (%s) stay:\n%s", kept, error)
+        self._stamp, found = self._read()
+        if isinstance(found, TraceGradeError):
+            self._refuse(found)
             return None
         before = self.in_force
         self.in_force = found
@@ -73,6 +81,12 @@ class RuleReload:
         what = "the rules' texts have changed, not what they judge" if alike else "the rules have changed"
         logger.info("%s: %d in force (%s, before %s)", what, len(found), found.hash, before.hash)
         return found
+
+    def _refuse(self, error: TraceGradeError) -> None:
+        self._telemetry.add("tracegrade.rules.reloads", 1, outcome="refused")
+        self._note(refused=str(error).partition("\n")[0])
+        in_force = self.in_force.hash
+        logger.error("the changed rule files have mistakes; the rules in force (%s) stay:\n%s", in_force, error)
 
     def _note(self, refused: str | None = None) -> None:
         self._telemetry.conditions.say("rules_refused", refused)
