@@ -285,3 +285,19 @@ def test_no_cause_is_without_its_words(why: WhyUnread) -> None:
     (found,) = spans_not_read(Extraction(trace, [], [], unread=[work]))
     assert found.reason in work.sentence
     assert found.advice
+
+
+def test_what_a_model_was_told_that_it_may_call_is_no_content() -> None:
+    asked = {
+        "spring.ai.model.request.tool.names": '["find", "pay"]',
+        "acme.request.tools": '[{"name": "find"}]',
+    }
+    chat = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
+    assert extract(build.trace([{"id": 1, "name": "chat m", "attributes": chat | asked}])).unread == []
+
+
+def test_a_span_that_counts_the_use_of_a_model_is_no_unread_model_call() -> None:
+    used = {"acme.usage.kind": "model_call", "gen_ai.response.model": "m", "gen_ai.usage.input_tokens": 20}
+    span = {"id": 1, "name": "record"}
+    assert extract(build.trace([span | {"attributes": used | {"acme.span.type": "llm"}}])).unread != []
+    assert extract(build.trace([span | {"attributes": used | {"acme.span.type": "usage"}}])).unread == []

@@ -14,6 +14,7 @@ from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Dialect, Holds, Keys, Message, SpanKind
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
+from tracegrade.model.tool_call import ToolError
 
 _SCOPE = "gcp.vertex.agent"
 _AGENT_SPAN_PREFIX = "agent_run ["
@@ -64,9 +65,11 @@ def _is_hidden(span: Span) -> bool:
 
 def _read_output(span: Span, raw: JsonValue) -> Output:
     # A result that is no object is recorded as {"result": ...}, by ADK for JavaScript a list as {"results": [...]}, and
-    # what went wrong as {"error": ...}.
+    # what went wrong as {"error": ...}, by ADK for Java (0.5.0) as {"status": "error", "message": ...}.
     decoded = decode(raw)
     value = decoded.value
+    if isinstance(value, dict) and value.keys() == {"status", "message"} and value["status"] == "error":
+        return Output(decoded, failed=True, error=ToolError("", str(value["message"])))
     if isinstance(value, dict) and len(value) == 1 and span.resource.sdk_language == "nodejs":
         items = value.get("results")
         if isinstance(items, list):

@@ -31,7 +31,7 @@ _SESSION = frozenset({"session"})  # around many model calls
 _FLOW = frozenset({"workflow", "chain", "trace"})
 _OTHERS = frozenset(
     {"evaluator", "evaluation", "guardrail", "guardrails", "retriever", "retrieval", "embedding", "embeddings"}
-    | {"reranker", "rerank", "chain", "workflow", "prompt", "memory", "tools", "definition", "definitions"}
+    | {"reranker", "rerank", "chain", "workflow", "prompt", "memory", "tools", "definition", "definitions", "usage"}
 )
 
 

@@ -185,10 +185,14 @@ def _read_held(key: str) -> str | None:
         if not all(read_segment(part).is_searched for part in path):
             return None
         return "messages" if last == ("messages",) else "content"
+    if words_of(key)[-2:] in _TOOL_LISTS:
+        return None
     at = slot_within(path)
     return at[0] if at is not None and at[0] != "error" and FORMS.isdisjoint(words_of(path[-1])) else None
 
 
+# What a model was told that it may call is no content: nothing in it was said.
+_TOOL_LISTS = (("tool", "names"), ("function", "names"), ("request", "tools"), ("request", "functions"))
 _learnt_held = lru_cache(1 << 14)(_read_held)
 
 
