@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from cogapp import Cog
-from generator import evaluators
+from generator import dashboards, evaluators
 
 from tracegrade.rule.schema import rule_schema
 
@@ -41,9 +41,9 @@ def parts(*, check: bool) -> list[str]:
 
 
 def pages(*, check: bool) -> list[str]:
-    """Write the pages that are generated whole, or compare them; the files that are old."""
+    """Write the pages and dashboards that are generated whole, or compare them; the files that are old."""
     old = []
-    for path, text in evaluators.pages().items():
+    for path, text in [*evaluators.pages().items(), *dashboards.dashboards().items()]:
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
         if check:

@@ -1,15 +1,19 @@
 """The examples in ``deploy/``, beside the settings (``test_config.py``): they are what they say they are."""
 
+import json
 import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner
+from generator.dashboards import dashboards
+from packaging.requirements import Requirement
 from starlette.routing import Route
 
 from build.metric_snapshots import INSTANCE
@@ -19,9 +23,10 @@ from tracegrade.journal.kafka.produce import TENANT_HEADER
 from tracegrade.journal.kafka.topics import USUAL_MAX_MESSAGE_BYTES, topic_names
 from tracegrade.otlp.prometheus import prometheus_name
 from tracegrade.serve.status import status_app
-from tracegrade.telemetry.metrics import METRICS
+from tracegrade.telemetry.metrics import METRICS, Metric
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
+CONTAINERFILE = (DEPLOY / "Containerfile").read_text()
 
 
 def _read(name: str) -> Any:
@@ -78,6 +83,9 @@ def test_compose_starts_roles_that_exist_over_the_settings_beside_it(monkeypatch
     ours = {name: service for name, service in services.items() if service["image"] == "tracegrade"}
     roles = {service["command"][-1] for service in ours.values()}
     assert roles == {"receive", "judge", "web"}
+    for service in ours.values():  # of the image, whose entry point is tracegrade
+        assert CliRunner().invoke(main, [*service["command"], "--help"]).exit_code == 0
+        assert CliRunner().invoke(main, [*service["healthcheck"]["test"][2:], "--help"]).exit_code == 0
     names = [service["environment"]["INSTANCE"] for service in ours.values()]
     assert len(set(names)) == len(names), "members of a group need names of their own"
     for key, value in ours["receiver"]["environment"].items():
@@ -94,40 +102,39 @@ def test_compose_starts_roles_that_exist_over_the_settings_beside_it(monkeypatch
     assert {service["volumes"][0].split(":")[1] for service in ours.values()} == {str(config.data_path)}
 
 
-def _manifest() -> tuple[dict[str, Any], dict[str, Any]]:
-    """The Service and the StatefulSet."""
-    service, stateful_set = yaml.safe_load_all((DEPLOY / "kubernetes.example.yaml").read_text())
-    return service, stateful_set
+RENDERED = Path(__file__).parent / "system" / "chart" / "rendered" / "standalone.yaml"
 
 
-def test_the_service_reaches_each_port_of_the_stateful_sets_pod() -> None:
-    service, stateful_set = _manifest()
-    assert [(item["apiVersion"], item["kind"]) for item in (service, stateful_set)] == [
-        ("v1", "Service"),
-        ("apps/v1", "StatefulSet"),
-    ]
-    spec = stateful_set["spec"]
-    assert spec["serviceName"] == service["metadata"]["name"]
-    assert spec["template"]["metadata"]["labels"] == spec["selector"]["matchLabels"] == service["spec"]["selector"]
-    (container,) = spec["template"]["spec"]["containers"]
-    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    assert {port["targetPort"]: port["port"] for port in service["spec"]["ports"]} == ports
+def _pod() -> dict[str, Any]:
+    """The pod of the chart's StatefulSet, as ``.ci/long chart`` has found it rendered."""
+    (found,) = [one for one in yaml.safe_load_all(RENDERED.read_text()) if one["kind"] == "StatefulSet"]
+    pod: dict[str, Any] = found["spec"]["template"]["spec"]
+    return pod
+
+
+def test_the_services_reach_each_port_of_the_pod() -> None:
+    ports = {port["name"]: port["containerPort"] for port in _pod()["containers"][0]["ports"]}
+    assert [*ports.values()] == _ports()
+    services = [one for one in yaml.safe_load_all(RENDERED.read_text()) if one["kind"] == "Service"]
+    assert len(services) == 2
+    for service in services:
+        assert {port["targetPort"]: port["port"] for port in service["spec"]["ports"]} == ports
+
+
+def _ports() -> list[int]:
+    """Where the default settings listen."""
     config = Config()
     protocols = config.receivers.otlp.protocols
-    assert protocols.grpc is not None
-    assert protocols.http is not None
-    assert config.web is not None
     endpoints = (protocols.grpc, protocols.http, config.web, config.telemetry)
-    assert [*ports.values()] == [int(settings.endpoint.rpartition(":")[2]) for settings in endpoints]
+    return [int(settings.endpoint.rpartition(":")[2]) for settings in endpoints if settings is not None]
 
 
 def test_probes_ask_the_pages_that_there_are() -> None:
-    (container,) = _manifest()[1]["spec"]["template"]["spec"]["containers"]
-    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    (container,) = _pod()["containers"]
     pages = {route.path for route in status_app(list, INSTANCE).routes if isinstance(route, Route)}
     asked = {name: container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
     assert {get["path"] for get in asked.values()} <= pages
-    assert {f"127.0.0.1:{ports[get['port']]}" for get in asked.values()} == {Config().telemetry.endpoint}
+    assert {get["port"] for get in asked.values()} == {"telemetry"}
     assert asked["livenessProbe"]["path"] == "/healthz"
     assert asked["readinessProbe"]["path"] == "/readyz"
 
@@ -139,28 +146,73 @@ def test_prometheus_scrapes_where_metrics_are() -> None:
         assert (DEPLOY / name).exists()
 
 
+def _on_page() -> dict[str, Metric]:
+    """Each name on the metrics page, with its metric."""
+    endings = {"counter": ("_total", "_created"), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}
+    return {
+        prometheus_name(name, metric).removesuffix("_total") + ending: metric
+        for name, metric in METRICS.items()
+        for ending in endings[metric.kind]
+    }
+
+
+def _unknown_in(query: str, *more_labels: str) -> set[str]:
+    """What a query names that is neither a metric nor a label of one that it names."""
+    on_page = _on_page()
+    metrics = set(re.findall(r"\btracegrade_\w+", query))
+    labels = {label for name in metrics & on_page.keys() for label in on_page[name].labels}
+    used = set(re.findall(r"(\w+)\s*(?:=~?|!=)\"", query))
+    used |= {label for by in re.findall(r"\bby \(([^)]*)\)", query) for label in re.findall(r"\w+", by)}
+    return metrics - on_page.keys() | used - labels - {"job", "instance", *more_labels}
+
+
 @pytest.mark.parametrize("name", ["tracegrade.alerts.example.yaml", "tracegrade.score-alerts.example.yaml"])
 def test_alerts_name_metrics_and_labels_that_exist(name: str) -> None:
-    on_page = {
-        prometheus_name(name, metric) + ending: metric
-        for name, metric in METRICS.items()
-        for ending in (("_total", "_created") if metric.kind == "counter" else ("",))
-    }
     (group,) = _read(name)["groups"]
-    job = _read("prometheus.example.yaml")["scrape_configs"][0]["job_name"]
     recorded = {rule["record"] for rule in group["rules"] if "record" in rule}
     for rule in group["rules"]:
         of_recorded = set(re.findall(r"\btracegrade:[\w:]+", rule["expr"]))
         assert of_recorded <= recorded
-        names = re.findall(r"\btracegrade_\w+", rule["expr"])
-        assert set(names) <= set(on_page), rule
-        labels = {"instance", *(label for name in names for label in on_page[name].labels)}
-        if of_recorded:
-            labels |= set(on_page["tracegrade_evaluations_total"].labels)
-        used = set(re.findall(r"\$labels\.(\w+)", rule.get("annotations", {}).get("summary", "")))
-        used |= set(re.findall(r"(\w+)\s*(?:=~?|!=)\"", rule["expr"]))
-        used -= {"job"} if f'job="{job}"' in rule["expr"] else set()
-        assert used <= labels, rule
+        more = METRICS["tracegrade.evaluations"].labels if of_recorded else ()
+        shown = re.findall(r"\$labels\.(\w+)", rule.get("annotations", {}).get("summary", ""))
+        query = rule["expr"] + "".join(f' {label}=""' for label in shown)
+        assert not _unknown_in(query, *more), rule
+
+
+def test_panels_name_metrics_and_labels_that_exist_and_say_what_they_show() -> None:
+    for text in dashboards().values():
+        made = json.loads(text)
+        panels = [panel for panel in made["panels"] if panel["type"] != "row"]
+        variables = {variable["name"] for variable in made["templating"]["list"]} | {"__rate_interval", "__range"}
+        for panel in panels:
+            (target,) = panel["targets"]
+            query = target["expr"]
+            assert not _unknown_in(query), panel["title"]
+            assert set(re.findall(r"\$(\w+)", query)) <= variables | {"__range_s"}, panel["title"]
+            assert panel["description"].endswith(".")
+            legend = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
+            assert legend <= set(re.findall(r"\w+", query)), panel["title"]
+        assert len({panel["title"] for panel in panels}) == len(panels)
+        assert len({panel["id"] for panel in made["panels"]}) == len(made["panels"])
+
+
+def test_dashboards_are_what_the_table_of_panels_gives() -> None:
+    made = dashboards()
+    assert {path.name for path in made} == {path.name for path in (DEPLOY / "grafana").glob("*.json")}
+    for path, text in made.items():
+        assert path.read_text() == text, f"{path.name}: .ci/generated writes it"
+
+
+def test_each_alert_has_a_case_in_which_it_fires_and_one_in_which_it_is_silent() -> None:
+    fires: dict[bool, set[str]] = {True: set(), False: set()}
+    for path in (Path(__file__).parent / "system" / "interop").glob("*_alerts.yaml"):
+        for case in yaml.safe_load(path.read_text())["tests"]:
+            for asked in case.get("alert_rule_test", ()):
+                fires[bool(asked.get("exp_alerts"))].add(asked["alertname"])
+    for name in ("tracegrade.alerts.example.yaml", "tracegrade.score-alerts.example.yaml"):
+        named = {rule["alert"] for rule in _read(name)["groups"][0]["rules"] if "alert" in rule}
+        assert named - fires[True] == set(), name
+        assert named - fires[False] == ({"TraceGradeWatchdog"} & named), "that one always fires"
 
 
 def _health_rules() -> list[dict[str, Any]]:
@@ -220,22 +272,50 @@ def test_systemd_understands_the_unit(tmp_path: Path) -> None:
     assert exposed.returncode == 0, exposed.stdout
 
 
-def test_the_pod_runs_with_settings_like_those_that_its_comment_names_and_writes_to_its_volumes_alone(
-    tmp_path: Path,
-) -> None:
-    stateful_set = _manifest()[1]["spec"]
-    pod = stateful_set["template"]["spec"]
+def test_the_pod_mounts_each_of_its_volumes_where_the_image_has_its_folders() -> None:
+    pod = _pod()
     (container,) = pod["containers"]
-    text = (DEPLOY / "kubernetes.example.yaml").read_text()
-    (telemetry,) = re.findall(r"`telemetry: (\{.*?\})`", text)
-    mounts = {mount["name"]: mount for mount in container["volumeMounts"]}
-    config = tmp_path / "config.yaml"
-    config.write_text(f"data_dir: {mounts['data']['mountPath']}\ntelemetry: {telemetry}\n")
-    checked = CliRunner().invoke(main, ["config", "check", str(config)])
-    assert checked.exit_code == 0, checked.output
-    claims = [claim["metadata"]["name"] for claim in stateful_set["volumeClaimTemplates"]]
-    assert {*claims, *(volume["name"] for volume in pod["volumes"])} == mounts.keys()
-    assert container["securityContext"]["readOnlyRootFilesystem"]
-    assert pod["securityContext"]["runAsNonRoot"]
-    made_by = (DEPLOY.parent / "docs" / "guides" / "deploy.md").read_text()
-    assert f"--uid {pod['securityContext']['runAsUser']} " in made_by
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert {"data", *(volume["name"] for volume in pod["volumes"])} == mounts.keys()
+    assert mounts["data"] == _instruction("WORKDIR")
+    assert f"TRACEGRADE_CONFIG={mounts['settings']}/config.yaml" in CONTAINERFILE
+    assert CliRunner().invoke(main, [*container["args"], "--help"]).exit_code == 0
+
+
+def test_the_operators_collector_names_what_it_defines() -> None:
+    collector, instrumentation = yaml.safe_load_all((DEPLOY / "operator.example.yaml").read_text())
+    config = collector["spec"]["config"]
+    for pipeline in config["service"]["pipelines"].values():
+        assert set(pipeline["receivers"]) <= config["receivers"].keys()
+        assert set(pipeline["exporters"]) <= config["exporters"].keys()
+    assert set(config["service"]["extensions"]) == config["extensions"].keys()
+    for exporter in ("otlp_grpc/tracegrade", "load_balancing"):
+        assert config["exporters"][exporter].keys() <= _read("collector.example.yaml")["exporters"][exporter].keys()
+    assert instrumentation["spec"]["sampler"] == {"type": "always_on"}
+
+
+def test_the_image_exposes_what_is_listened_on_and_its_words_are_a_command() -> None:
+    (exposed,) = re.findall(r"^EXPOSE (.*)$", CONTAINERFILE, re.M)
+    assert exposed.split() == [str(port) for port in _ports()]
+    words = [*yaml.safe_load(_instruction("ENTRYPOINT")), *yaml.safe_load(_instruction("CMD"))]
+    assert words[0] == "tracegrade"
+    assert CliRunner().invoke(main, [*words[1:], "--help"]).exit_code == 0
+    assert "TRACEGRADE_CONFIG=/etc/tracegrade/config.yaml" in CONTAINERFILE
+    assert not re.search(r"sha256:|://", CONTAINERFILE), "a digest or an address that nobody looked up"
+
+
+def _instruction(name: str) -> str:
+    (found,) = re.findall(rf"^{name} (.*)$", CONTAINERFILE, re.M)
+    return str(found)
+
+
+def test_the_image_installs_a_pinned_version_of_each_dependency_by_its_hash_alone() -> None:
+    project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]
+    extras = [line for name in ("kafka", "parquet", "postgresql") for line in project["optional-dependencies"][name]]
+    for name, wanted in (("slim.txt", project["dependencies"]), ("extras.txt", extras)):
+        text = (DEPLOY / "requirements" / name).read_text()
+        pinned = dict(re.findall(r"^([\w-]+)==(\S+)[^\n]*\\\n(?: +--hash=sha256:[0-9a-f]{64}(?: \\)?\n)+", text, re.M))
+        assert len(pinned) == len(re.findall(r"^\w", text, re.M)), "each has hashes"
+        assert "://" not in text
+        for requirement in map(Requirement, wanted):
+            assert pinned[requirement.name.lower()] in requirement.specifier, f"{requirement}: run .ci/requirements"

@@ -336,6 +336,7 @@ def metrics_page(place: Place) -> Iterator[Row]:
         assert b"\n%s{" % name in page, "the alert rules on results read it"
     for what, words in (
         ("check config deploy/prometheus.example.yaml", ["check", "config", DEPLOY / "prometheus.example.yaml"]),
+        ("test rules tests/system/interop/health_alerts.yaml", ["test", "rules", HERE / "health_alerts.yaml"]),
         ("test rules tests/system/interop/score_alerts.yaml", ["test", "rules", HERE / "score_alerts.yaml"]),
     ):
         yield Row("promtool", what, _checked([linter, *words]).splitlines()[-1].strip())

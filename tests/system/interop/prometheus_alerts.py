@@ -88,7 +88,7 @@ class Scene:
 
 def prometheus(place: Place) -> Iterator[Row]:
     """The example rules tell of total failure from the first result, of a fall, and of a failure after a restart."""
-    with _scene(place) as scene:
+    with scene_of(place) as scene:
         yield from _fails_from_the_first_result(scene)
         yield from _falls(scene)
         yield from _fails_after_a_restart(scene)
@@ -138,18 +138,20 @@ def _fails_after_a_restart(scene: Scene) -> Iterator[Row]:
 
 
 @contextmanager
-def _scene(place: Place) -> Iterator[Scene]:
+def scene_of(place: Place, *more_rules: dict[str, Any], **settings: Any) -> Iterator[Scene]:
+    """A server with a rule whose alert fires at the service `broken`, scraped by a Prometheus that notifies."""
     folder = place.new("prometheus")
     rules = folder / "rules"
     rules.mkdir()
-    (rules / "rule.yaml").write_text(json.dumps(RULE))
+    for number, rule in enumerate((RULE, *more_rules)):
+        (rules / f"{number}.rule.yaml").write_text(json.dumps(rule))
     fixed = {"telemetry": {"endpoint": f"127.0.0.1:{peers.free_port()}"}}  # the same after the restart
     alerts = {"interval": "200ms"}
     hook = Webhook()
     hook.refusals = 0
     # Only the alert of the rule itself knows it: evidence takes hours. Metrics count what comes.
     remember(folder / "data", FELL, time.time_ns(), "broken")
-    server = Server(folder, rules={"paths": [str(rules)]}, alerts=alerts, **fixed)
+    server = Server(folder, rules={"paths": [str(rules)]}, alerts=alerts, **fixed, **settings)
     server.start()
     try:
         config = (DEPLOY / "alertmanager.example.yaml").read_text()
