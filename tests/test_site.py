@@ -26,6 +26,25 @@ def test_the_site_is_built_without_a_warning_and_asks_no_other_host(tmp_path: Pa
     assert {"index.html", "settings.html", "furo.css"} <= {page.name for page in pages}
     asking = [str(page) for page in pages if FETCHED.search(page.read_text(encoding="utf-8"))]
     assert not asking
+    _check_twins(tmp_path)
+
+
+def _check_twins(site: Path) -> None:
+    """Each page is there as Markdown, is listed, and leads to nothing that is not there."""
+    index = (site / "llms.txt").read_text(encoding="utf-8")
+    listed = re.findall(r"^- \[.+?\]\((\S+\.md)\): \S", index, re.M)
+    assert sorted(listed) == sorted(str(path.relative_to(site).with_suffix(".md")) for path in _pages(site))
+    for name in listed:
+        text = (site / name).read_text(encoding="utf-8")
+        assert text.startswith("# "), name
+        assert "[[[cog" not in text, name
+        linked = re.findall(r"\]\(([^)\s:#]+\.md)", re.sub(r"^ *```.*?^ *```", "", text, flags=re.S | re.M))
+        assert not [link for link in linked if not ((site / name).parent / link).exists()], name
+
+
+def _pages(site: Path) -> list[Path]:
+    own = {"genindex.html", "search.html"}  # the theme's
+    return [path for path in site.rglob("*.html") if path.name not in own and "_static" not in path.parts]
 
 
 @each(
