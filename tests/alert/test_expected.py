@@ -11,8 +11,8 @@ from bench.value_rates import Values, changes, look_for_rise
 from alert.detect.test_mean import put
 from build import rest_long
 from build.staged import DAY, Stage, rule_of
+from tracegrade.alert.detect.mean import UsualValue
 from tracegrade.alert.detect.usual import Usual
-from tracegrade.alert.detect.usual_value import UsualValue
 from tracegrade.alert.expected import Volume, expected, minutes_until_found, stated_volume, stored_volume
 from tracegrade.rule.alert import Alert
 from tracegrade.store.history import Window

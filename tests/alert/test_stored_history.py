@@ -8,8 +8,8 @@ from sqlalchemy import Engine
 
 from build import each
 from build.judged_traces import MINUTE_NS, START_NS, judged
+from tracegrade.alert.read import window_of
 from tracegrade.alert.stored_history import ReadHistory, SettledHours, StoredHistory
-from tracegrade.alert.window import window_of
 from tracegrade.model.tally import Tally, total
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule

@@ -11,8 +11,8 @@ from typing import Any
 
 from tracegrade.alert.check import Before, check, looks_back_s
 from tracegrade.alert.detect.finding import measure
+from tracegrade.alert.read import window_of
 from tracegrade.alert.stored_history import Counted, ReadHistory
-from tracegrade.alert.window import window_of
 from tracegrade.display import count
 from tracegrade.document.duration import duration_text
 from tracegrade.model.tally import Tally, total

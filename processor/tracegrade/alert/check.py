@@ -16,7 +16,7 @@ from tracegrade.document.duration import duration_text
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.store.alerts import EndReason, StoredAlert
+from tracegrade.store.alerts import EndReason, StoredAlert, WaitingAlert, WaitingReason, waiting_order
 from tracegrade.store.history import SeriesKey
 from tracegrade.store.schema import MINUTE_NS
 
@@ -267,3 +267,30 @@ def _past(before: Before, accepted: Iterable[StoredAlert]) -> Past:
         if alert.release is not None:
             of_release[*place, alert.release].append(stretch)
     return Past(ended, levels, of_place, of_release)
+
+
+# A store with very many agents is not filled with what they wait for.
+_MOST = 1000
+
+
+def waiting_in(looked_at: Iterable[LookedAt], before: Sequence[WaitingAlert], now_ns: int) -> list[WaitingAlert]:
+    """The alerts that wait after a check at `now_ns`, at most 1,000; those of `before` keep their times."""
+    since = {_place(one): one.since_ns for one in before}
+    found: dict[tuple[str, ...], WaitingAlert] = {}
+    for looked in looked_at:
+        by_reason: dict[WaitingReason, Sequence[SeriesKey]]
+        by_reason = {"no_baseline": looked.without_baseline, "too_few": looked.too_few}
+        for reason, keys in by_reason.items():
+            for key in keys:
+                place = _place(_waiting(looked, key, reason, now_ns))
+                if key.release is None and len(found) < _MOST:
+                    found[place] = _waiting(looked, key, reason, since.get(place, now_ns))
+    return sorted(found.values(), key=waiting_order)
+
+
+def _waiting(looked: LookedAt, key: SeriesKey, reason: WaitingReason, since_ns: int) -> WaitingAlert:
+    return WaitingAlert(looked.rule_id, looked.alert.says, key.tenant, key.service, key.agent, reason, since_ns)
+
+
+def _place(one: WaitingAlert) -> tuple[str, ...]:
+    return one.rule_id, one.alert, one.tenant, one.service, one.agent, one.reason

@@ -15,11 +15,10 @@ from tracegrade.alert.detect.bounds import chernoff_lower
 from tracegrade.alert.detect.burn import fires_after_s
 from tracegrade.alert.detect.drop import fall
 from tracegrade.alert.detect.evidence import HOURS, Change, Step, look_for, weigh
-from tracegrade.alert.detect.mean import above, risen
+from tracegrade.alert.detect.mean import UsualValue, above, risen, usual_value_of
 from tracegrade.alert.detect.moments import PRIOR_DISPERSION, Moments
 from tracegrade.alert.detect.steps import steps_of, values_of
 from tracegrade.alert.detect.usual import BASELINE_ERROR, Usual, known_as, usual_of
-from tracegrade.alert.detect.usual_value import UsualValue, usual_value_of
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.alert_forms import Slo
 from tracegrade.rule.rule import Rule

@@ -7,13 +7,20 @@ the same traces. Otherwise it begins an incident of its own.
 An alert about results that do not come (``silent``, ``coverage``) never joins one about results that are bad: an agent
 that died is news, however bad its last results were. It joins only what says the same of the same agent, and those of
 its kind that begin in the same check. So each agent that falls silent later is an incident, and notified.
+
+`FailingTraces` tells whether two alerts failed on the same traces, from the store.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from sqlalchemy import Connection
+
+from tracegrade.rule.watched import UNJUDGED, watched_evaluation
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.incidents import LEVELS, Incident, incident_id
+from tracegrade.store.result_filter import ResultFilter
+from tracegrade.store.results import results
 
 _NEAR_NS = 3600 * 1_000_000_000
 _OF_MISSING_RESULTS = ("silent", "coverage")
@@ -97,3 +104,50 @@ def _since_ns(alert: StoredAlert) -> int | None:
     """When it began, as far as results tell; of an error budget, they tell how fast it is spent, and not since when."""
     since_ns = alert.facts.since_ns
     return None if since_ns is None or since_ns >= alert.starts_ns or alert.kind == "slo" else since_ns
+
+
+_LOOKED_AT = 500
+_SAME = 0.5  # of the one that failed on fewer traces
+_FEWEST = 2
+
+
+class FailingTraces:
+    """The newest failing traces of alerts, read when they are asked for."""
+
+    def __init__(self, connection: Connection, counting_incomplete: Collection[str]) -> None:
+        """Read on `connection`; `counting_incomplete` are the ids of rules that count incomplete traces."""
+        self._connection = connection
+        self._counting_incomplete = counting_incomplete
+        self._found: dict[str, frozenset[str]] = {}
+
+    def are_shared(self, one: StoredAlert, other: StoredAlert) -> bool:
+        """Whether at least half of the traces that one of them failed on are failing traces of the other, too."""
+        both = self._of(one), self._of(other)
+        fewer = min(map(len, both))
+        return fewer >= _FEWEST and len(both[0] & both[1]) >= _SAME * fewer
+
+    def _of(self, alert: StoredAlert) -> frozenset[str]:
+        if alert.key not in self._found:
+            self._found[alert.key] = self._read(alert)
+        return self._found[alert.key]
+
+    def _read(self, alert: StoredAlert) -> frozenset[str]:
+        since_ns = alert.starts_ns if alert.facts.since_ns is None else alert.facts.since_ns
+        if since_ns >= alert.starts_ns:  # it is not known when it began
+            since_ns = alert.starts_ns - int(alert.over_s * 1_000_000_000)
+        result_filter = ResultFilter(
+            tenant=alert.tenant,
+            service=alert.service,
+            rule=alert.rule_id,
+            rule_hash=alert.rule_hash,
+            evaluation=watched_evaluation(alert.of) or None,
+            agent=alert.agent,
+            outcome=alert.of if alert.of in UNJUDGED else "fail",
+            since_ns=since_ns,
+            complete=None if alert.rule_id in self._counting_incomplete else True,
+        )
+        return frozenset(
+            result.trace_id
+            for result in results(self._connection, result_filter, _LOOKED_AT)
+            if alert.release is None or alert.release == (result.release or "")
+        )

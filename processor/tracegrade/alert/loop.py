@@ -8,17 +8,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from tracegrade.alert.check import Before, Ending, alerting_rules, check, looks_back_s
+from tracegrade.alert.check import Before, Ending, alerting_rules, check, looks_back_s, waiting_in
 from tracegrade.alert.diagnose.diagnose import with_diagnoses
-from tracegrade.alert.failing_traces import FailingTraces
-from tracegrade.alert.incidents import incidents_now
+from tracegrade.alert.incidents import FailingTraces, incidents_now
 from tracegrade.alert.kept import KeptFindings
 from tracegrade.alert.notify.channels.registry import Channel
 from tracegrade.alert.notify.notifier import Notifier
 from tracegrade.alert.settings import AlertsSettings
-from tracegrade.alert.slo_metrics import publish
+from tracegrade.alert.slo import publish
 from tracegrade.alert.stored_history import SettledHours, StoredHistory
-from tracegrade.alert.waiting import waiting_in
 from tracegrade.document.tenants import ForTenants
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from tracegrade.alert.ahead import ahead
 from tracegrade.alert.check import Before, LookedAt, check, looks_back_s
 from tracegrade.alert.kept import KeptFindings
-from tracegrade.alert.read import History
+from tracegrade.alert.read import History, window_of
 from tracegrade.alert.stored_history import Counted
-from tracegrade.alert.window import window_of
 from tracegrade.rule.rule import Rule
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.schema import MINUTE_NS

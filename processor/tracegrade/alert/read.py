@@ -8,7 +8,6 @@ from math import ceil
 from typing import Protocol, TypeAlias
 
 from tracegrade.alert.releases import together
-from tracegrade.alert.window import window_of
 from tracegrade.model.tally import Tally
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
@@ -169,3 +168,12 @@ class Reading:
 def all_releases(key: SeriesKey) -> SeriesKey:
     """The series of all releases together that `key` belongs to."""
     return key._replace(release=None)
+
+
+def window_of(rule: Rule, alert: Alert, since_ns: int, until_ns: int) -> Window:
+    """The results from `since_ns` up to `until_ns`, ns since 1970 UTC, that `alert` of `rule` looks at.
+
+    Whoever sends incomplete traces alone is not silent.
+    """
+    count_incomplete = rule.incomplete == "count" or alert.silent_s is not None
+    return Window(alert.evaluation, since_ns, until_ns, count_incomplete)

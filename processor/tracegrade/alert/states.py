@@ -7,8 +7,7 @@ from typing import Literal
 from tracegrade.alert.detect.bound import with_odds
 from tracegrade.alert.detect.evidence import far_likelier
 from tracegrade.alert.detect.finding import Finding, Verdict, measure
-from tracegrade.alert.detect.sampling import as_kept, kept_ratio
-from tracegrade.alert.detect.steps import counted
+from tracegrade.alert.detect.steps import as_kept, counted, kept_ratio
 from tracegrade.model.tally import Tally
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule

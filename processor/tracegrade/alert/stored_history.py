@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from sqlalchemy import Connection
 
-from tracegrade.alert.window import window_of
+from tracegrade.alert.read import window_of
 from tracegrade.model.tally import Tally, total
 from tracegrade.rule.rule import Rule
 from tracegrade.store.history import Bin, SeriesHistory, SeriesKey, Window, bins_of

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 
 from tracegrade.alert.check import alerting_rules, slo_statuses
+from tracegrade.alert.read import window_of
 from tracegrade.alert.slo import SloPlace, SloStatus
 from tracegrade.alert.stored_history import StoredHistory
-from tracegrade.alert.window import window_of
 from tracegrade.model.tally import Tally
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule

@@ -87,7 +87,7 @@ def _stored_volumes(settings: ReadSettings, rules: "Sequence[Rule]") -> "dict[tu
     from sqlalchemy.exc import SQLAlchemyError
 
     from tracegrade.alert.expected import stored_volume
-    from tracegrade.alert.window import window_of
+    from tracegrade.alert.read import window_of
     from tracegrade.store.history import SeriesHistory
     from tracegrade.store.schema import MINUTE_NS
 

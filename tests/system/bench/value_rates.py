@@ -21,9 +21,8 @@ from bench.alert_rates import EVERY_S, HISTORY_DAYS, MIN_SAMPLES, table  # impor
 from bench.alert_traffic import poisson
 
 from tracegrade.alert.detect.evidence import Evidence, weigh
-from tracegrade.alert.detect.mean import above, back, fallen_back, risen
+from tracegrade.alert.detect.mean import above, back, fallen_back, risen, usual_value_of, without_high_quarters
 from tracegrade.alert.detect.moments import Moments, correlation, hourly, mean_of
-from tracegrade.alert.detect.usual_value import usual_value_of, without_high_quarters
 
 BY = 0.3
 _DAY = 1440

@@ -6,9 +6,7 @@ every share at ``resolve_at`` (the bound, unless set) or worse. A share that sta
 
 from tracegrade.alert.detect.evidence import HOURS, Change, Evidence, look_for
 from tracegrade.alert.detect.finding import Finding, Seen, measure
-from tracegrade.alert.detect.remembered import remembered
-from tracegrade.alert.detect.sampling import as_kept, kept_ratio
-from tracegrade.alert.detect.steps import began, steps_of, worth_of
+from tracegrade.alert.detect.steps import as_kept, began, kept_ratio, remembered, steps_of, worth_of
 from tracegrade.alert.detect.usual import dispersion_of
 from tracegrade.model.tally import total
 from tracegrade.rule.alert import Alert

@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from tracegrade.alert.detect.evidence import HOURS, Change, Evidence, Step, look_for
 from tracegrade.alert.detect.finding import Finding, Measured, Seen, share
-from tracegrade.alert.detect.remembered import remembered
-from tracegrade.alert.detect.steps import by_step, good_and_bad
+from tracegrade.alert.detect.steps import by_step, good_and_bad, remembered
 from tracegrade.alert.detect.usual import Usual, usual_of
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.alert_forms import Coverage

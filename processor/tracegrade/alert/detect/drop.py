@@ -12,9 +12,16 @@ from math import ceil, exp, log
 
 from tracegrade.alert.detect.evidence import LEAST_SHARE, Change, Evidence, certain, far_likelier, look_for
 from tracegrade.alert.detect.finding import Finding, Seen, measure
-from tracegrade.alert.detect.remembered import remembered
-from tracegrade.alert.detect.sampling import as_happened, as_kept, kept_ratio
-from tracegrade.alert.detect.steps import began, counted, steps_of, worth_of
+from tracegrade.alert.detect.steps import (
+    as_happened,
+    as_kept,
+    began,
+    counted,
+    kept_ratio,
+    remembered,
+    steps_of,
+    worth_of,
+)
 from tracegrade.alert.detect.usual import Usual, stated, usual_of, usuals_of
 from tracegrade.model.tally import total
 from tracegrade.rule.alert import Alert

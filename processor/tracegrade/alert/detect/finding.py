@@ -7,7 +7,7 @@ from statistics import NormalDist
 from typing import Literal, TypeAlias
 
 from tracegrade.alert.detect.bounds import bernstein
-from tracegrade.alert.detect.sampling import as_happened, kept_ratio
+from tracegrade.alert.detect.steps import as_happened, kept_ratio
 from tracegrade.model.tally import Tally, wilson
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule

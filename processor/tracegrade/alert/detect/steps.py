@@ -1,6 +1,11 @@
-"""Stored outcomes as steps of good and bad results: what is watched, by the hour or by five minutes."""
+"""Stored outcomes as steps of good and bad results: what is watched, by the hour or by five minutes.
 
-from collections.abc import Iterable, Iterator, Sequence
+Samples may keep every fail and few of the passes: `as_kept` and `as_happened` turn shares among all results into shares
+among those that were kept, and back.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from tracegrade.alert.detect.evidence import Step
 from tracegrade.alert.detect.moments import Moments
@@ -109,3 +114,38 @@ def good_and_bad(steps: Iterable[Step]) -> tuple[float, float]:
         good += step.good
         bad += step.bad
     return good, bad
+
+
+_T = TypeVar("_T")
+
+_MOST = 10_000
+_made: dict[int, Any] = {}
+
+
+def remembered(about: Hashable, bins: Sequence[Bin], make: Callable[[], _T]) -> _T:
+    """What `make` makes of `bins`, or made of equal ones; `about` says what that is, and on what else it depends."""
+    key = hash((about, tuple(bins)))
+    if key not in _made:
+        if len(_made) >= _MOST:
+            _made.clear()
+        _made[key] = make()
+    found: _T = _made[key]
+    return found
+
+
+def as_kept(share: float, ratio: float) -> float:
+    """The share of passes among kept results when all fails are kept, and passes with probability `ratio`."""
+    return share * ratio / (share * ratio + 1 - share)
+
+
+def as_happened(share: float, ratio: float) -> float:
+    """The share of passes among all results, from that among kept ones: the inverse of `as_kept`."""
+    return share / (share + ratio * (1 - share))
+
+
+def kept_ratio(rule: Rule, tally: Tally) -> float:
+    """How often a pass is kept for each fail that is; by what was kept, since a rule's sample may be edited."""
+    share, keeps_fails = rule.sample.share, rule.sample.keep_failures
+    passes = tally.passed / tally.all_passed if tally.passed else share
+    fails = tally.failed / tally.all_failed if tally.failed else 1.0 if keeps_fails else share
+    return passes / fails

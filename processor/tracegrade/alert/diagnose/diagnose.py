@@ -7,13 +7,11 @@ from typing import Literal
 
 from sqlalchemy import Connection
 
-from tracegrade.alert.diagnose.attributes import attributes_of
-from tracegrade.alert.diagnose.cases import MOST_READ, Case, Sample, sample
+from tracegrade.alert.diagnose.cases import MOST_READ, Case, Sample, attributes_of, sample
 from tracegrade.alert.diagnose.changes import changes_in_cases, counted_changes
-from tracegrade.alert.diagnose.part import Both
 from tracegrade.alert.diagnose.reasons import Shares, reasons, traces_of
 from tracegrade.alert.diagnose.slices import ValuesOf, explaining, explaining_alone, most_explaining, of_cases
-from tracegrade.alert.diagnose.watched import Watched, watched
+from tracegrade.alert.diagnose.watched import Both, Watched, watched
 from tracegrade.store.alerts import Facts, StoredAlert
 from tracegrade.store.diagnosis import Change, Diagnosis, Slice
 from tracegrade.store.incidents import Incident

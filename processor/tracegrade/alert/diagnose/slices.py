@@ -6,7 +6,7 @@ from math import sqrt
 from typing import TypeAlias
 
 from tracegrade.alert.diagnose.cases import Case, Sample
-from tracegrade.alert.diagnose.part import Both, Part
+from tracegrade.alert.diagnose.watched import Both, Part
 from tracegrade.store.diagnosis import Slice
 
 MOST_SLICES = 5

@@ -1,11 +1,10 @@
 """What an alert watches: which results are bad, in which series, since when, and compared with what time before."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, Select, func, select
 
-from tracegrade.alert.diagnose.part import Part
 from tracegrade.model.evaluation import MEASURES
 from tracegrade.model.tally import Tally
 from tracegrade.rule.watched import SCORE, UNJUDGED, watched_evaluation
@@ -20,6 +19,44 @@ _FASTEST_BURN = 720  # its longer time is this part of the window of an objectiv
 _BEFORE_NS = 7 * 86_400 * _NS
 ANY_OUTCOME = tuple(range(len(OUTCOMES)))
 _JUDGED = (OUTCOMES.index("pass"), OUTCOMES.index("fail"))
+
+
+@dataclass(slots=True)
+class Part:
+    """Results of one time: how many, how many of them are bad, and how bad they are together.
+
+    ``squares`` is the sum of squares of how bad each is. ``seen`` of the results were looked at, and ``seen_bad`` bad
+    ones: what the others are estimated from.
+    """
+
+    results: float = 0.0
+    bad: float = 0.0
+    loss: float = 0.0
+    squares: float = 0.0
+    seen: int = 0
+    seen_bad: int = 0
+
+    def add(self, other: "Part") -> None:
+        """Add others of the same time."""
+        self.results += other.results
+        self.bad += other.bad
+        self.loss += other.loss
+        self.squares += other.squares
+        self.seen += other.seen
+        self.seen_bad += other.seen_bad
+
+    @property
+    def rate(self) -> float | None:
+        """How bad a result is on average; None without results."""
+        return self.loss / self.results if self.results > 0 else None
+
+
+@dataclass(slots=True)
+class Both:
+    """The same results since it began, and before."""
+
+    since: Part = field(default_factory=Part)
+    before: Part = field(default_factory=Part)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ import pytest
 
 from build.loop_stage import Stage, rules
 from tracegrade.alert.detect.burn import Budget, Burn
-from tracegrade.alert.slo import SloStatus
-from tracegrade.alert.slo_metrics import publish
+from tracegrade.alert.slo import SloStatus, publish
 from tracegrade.rule.alert_forms import Slo
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.telemetry.metrics import Telemetry
