@@ -5,10 +5,10 @@ every share at ``resolve_at`` (the bound, unless set) or worse. A share that sta
 """
 
 from tracegrade.alert.detect.evidence import HOURS, Change, Evidence, look_for
-from tracegrade.alert.detect.finding import Finding, Seen, measure
+from tracegrade.alert.detect.finding import Finding, Seen, measure, measure_all
 from tracegrade.alert.detect.steps import as_kept, began, kept_ratio, remembered, steps_of, worth_of
 from tracegrade.alert.detect.usual import dispersion_of
-from tracegrade.model.tally import total
+from tracegrade.model.tally import Tally, total
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.watched import UNJUDGED
@@ -44,46 +44,42 @@ def look_bound(rule: Rule, alert: Alert, bound: float, seen: Seen) -> Finding | 
     since it recovered, when it has.
     """
     whole = total(item.tally for item in seen.bins)
-    now = measure(rule, alert, total(item.tally for item in seen.shown)) or measure(rule, alert, whole)
+    evidence = _evidence(rule, alert, bound, seen, whole)
+    has_recovered = seen.firing is not None and evidence.value >= 1
+    shown = seen.since(evidence.since) if has_recovered else seen.shown
+    now = measure_all(rule, alert, shown) or measure(rule, alert, whole)
     if now is None:
         return None
-    worth = worth_of(alert, whole)
-    # What may be the fall itself says nothing about how much hours differ anyway.
-    settled = [*seen.before, *(item for item in seen.bins if item.minute < seen.fine_from - _DAY)]
-    dispersion = remembered(
-        ("bound", alert.of, worth),
-        settled,
-        lambda: dispersion_of(steps_of(alert, settled, seen.fine_from, worth), worth),
-    )
+    samples = whole.results if alert.of in UNJUDGED else whole.judged
+    value = evidence.value if samples >= alert.min_samples else None
+    return now.finding(bound, value, began(alert, seen.bins, evidence.since))
+
+
+def _evidence(rule: Rule, alert: Alert, bound: float, seen: Seen, whole: Tally) -> Evidence:
+    """None of a release that is past the bound like all others: it is not this one."""
     is_share = alert.of in UNJUDGED
+    worth = worth_of(alert, whole)
     resolve_at = bound if alert.resolve_at is None else alert.resolve_at
     # The share of bad results is bounded above where that of good ones is bounded below.
     limit = bound if seen.firing is None else resolve_at
     limit = 1 - limit if is_share else limit
     if not is_share and not alert.is_of_score:
         limit = as_kept(limit, kept_ratio(rule, whole))
-    evidence = look_for(
-        past_bound(limit) if seen.firing is None else back_again(limit),
-        steps_of(alert, seen.bins, seen.fine_from, worth),
-        dispersion,
-        alert.false_alarm_every,
-        seen.until,
-    )
-    if seen.firing is not None and evidence.value >= 1 and evidence.since is not None:
-        # What has recovered is told by the results since, not by a window that begins before.
-        now = measure(rule, alert, total(item.tally for item in seen.bins if item.minute >= evidence.since)) or now
-    if seen.firing is None and seen.beside is not None and evidence.value >= 1:
-        since = evidence.since or 0
-        others = measure(rule, alert, total(item.tally for item in seen.beside if item.minute >= since))
+    change = past_bound(limit) if seen.firing is None else back_again(limit)
+    steps = steps_of(alert, seen.bins, seen.fine_from, worth)
+    found = look_for(change, steps, _dispersion(alert, seen, worth), alert.false_alarm_every, seen.until)
+    if seen.firing is None and seen.beside is not None and found.value >= 1:
+        others = measure_all(rule, alert, (item for item in seen.beside if item.minute >= (found.since or 0)))
         if others is None or (others.value > bound if is_share else others.value < bound):
-            evidence = Evidence(0.0, evidence.since)  # past it like all others: it is not this release
-    samples = whole.results if is_share else whole.judged
-    return Finding(
-        value=now.value,
-        low=now.low,
-        high=now.high,
-        samples=round(now.samples),
-        bound=bound,
-        evidence=evidence.value if samples >= alert.min_samples else None,
-        since=began(alert, seen.bins, evidence.since),
+            return Evidence(0.0, found.since)
+    return found
+
+
+def _dispersion(alert: Alert, seen: Seen, worth: float) -> float:
+    """Of the history and all evidence but that of a day: what may be the fall says nothing about how hours differ."""
+    settled = [*seen.before, *(item for item in seen.bins if item.minute < seen.fine_from - _DAY)]
+    return remembered(
+        ("bound", alert.of, worth),
+        settled,
+        lambda: dispersion_of(steps_of(alert, settled, seen.fine_from, worth), worth),
     )

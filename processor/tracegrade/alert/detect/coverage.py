@@ -76,17 +76,8 @@ def _look(
     evidence = _evidence(alert, usual, bound, now, until, is_firing=is_firing)
     good, bad = good_and_bad(shown)
     measured = share(good / (good + bad), good + bad) if good + bad else Measured(0.0, 0.0, 1.0, 0)
-    return Finding(
-        value=measured.value,
-        low=measured.low,
-        high=measured.high,
-        samples=round(measured.samples),
-        bound=bound,
-        evidence=evidence.value if sum(good_and_bad(now)) >= alert.min_samples else None,
-        was=usual.share,
-        was_samples=round(usual.samples),
-        since=evidence.since,
-    )
+    value = evidence.value if sum(good_and_bad(now)) >= alert.min_samples else None
+    return measured.finding(bound, value, evidence.since, usual.share, usual.samples)
 
 
 def _evidence(

@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import ceil, exp, log
 
 from tracegrade.alert.detect.evidence import LEAST_SHARE, Change, Evidence, certain, far_likelier, look_for
-from tracegrade.alert.detect.finding import Finding, Seen, measure
+from tracegrade.alert.detect.finding import Finding, Seen, measure, measure_all
 from tracegrade.alert.detect.steps import (
     as_happened,
     as_kept,
@@ -68,43 +68,36 @@ def look_drop(rule: Rule, alert: Alert, drop: Drop, seen: Seen) -> Finding | Non
     ``value`` is that of the time since the fall most likely began; when it is over, since the rise did. None when
     nothing was judged, or there is no baseline yet.
     """
-    whole = total(item.tally for item in seen.bins)
-    now = measure(rule, alert, whole)
-    baselines = _baselines(rule, alert, drop, seen)
-    if now is None or not baselines:
+    whole, firing = total(item.tally for item in seen.bins), seen.firing
+    of_all = measure(rule, alert, whole)
+    if of_all is None or not (baselines := _baselines(rule, alert, drop, seen)):
         return None
+    usual, evidence = _evidence(rule, alert, drop, seen, baselines)
+    shown = seen.shown if firing is not None and evidence.value < 1 else seen.since(evidence.since)
+    now = measure_all(rule, alert, shown) or of_all
+    return now.finding(
+        usual.share - drop.by,
+        evidence.value if whole.judged >= alert.min_samples else None,
+        began(alert, seen.bins, evidence.since),
+        *((usual.share, usual.samples) if firing is None else (firing.was, firing.was_samples)),
+    )
+
+
+def _evidence(rule: Rule, alert: Alert, drop: Drop, seen: Seen, baselines: Sequence[Usual]) -> tuple[Usual, Evidence]:
+    """The baseline that shows most, and the mean of what each shows, which is evidence, too: it is 1 as seldom."""
+    whole, firing = total(item.tally for item in seen.bins), seen.firing
     ratio = 1.0 if alert.is_of_score else kept_ratio(rule, whole)
     steps = list(steps_of(alert, seen.bins, seen.fine_from, worth_of(alert, whole)))
-    firing = seen.firing
-    if firing is None:
-        changes = [(usual, fall(usual, drop.by)) for usual in baselines]
-    else:
-        changes = [(usual, rise_back(usual, firing.was or usual.share, drop.by)) for usual in baselines[:1]]
-    found = [
-        (usual, look_for(_kept(change, ratio), steps, usual.dispersion, alert.false_alarm_every, seen.until))
-        for usual, change in changes
-    ]
+    found = []
+    for usual in baselines if firing is None else baselines[:1]:
+        change = fall(usual, drop.by) if firing is None else rise_back(usual, firing.was or usual.share, drop.by)
+        change = _kept(change, ratio)
+        found.append((usual, look_for(change, steps, usual.dispersion, alert.false_alarm_every, seen.until)))
     usual, strongest = max(found, key=lambda one: one[1].value)
-    # The mean of what each baseline shows is evidence, too: it is 1 as seldom.
     evidence = Evidence(sum(one.value for _, one in found) / len(found), strongest.since)
     if firing is None and seen.beside is not None and _others_fell(rule, alert, seen, usual, evidence):
-        evidence = Evidence(0.0, evidence.since)
-    if firing is not None and evidence.value < 1:
-        now = measure(rule, alert, total(item.tally for item in seen.shown)) or now
-    elif evidence.since is not None:
-        changed = [item.tally for item in seen.bins if item.minute >= evidence.since]
-        now = measure(rule, alert, total(changed)) or now
-    return Finding(
-        value=now.value,
-        low=now.low,
-        high=now.high,
-        samples=round(now.samples),
-        bound=usual.share - drop.by,
-        evidence=evidence.value if whole.judged >= alert.min_samples else None,
-        was=usual.share if firing is None else firing.was,
-        was_samples=round(usual.samples) if firing is None else firing.was_samples,
-        since=began(alert, seen.bins, evidence.since),
-    )
+        return usual, Evidence(0.0, evidence.since)
+    return usual, evidence
 
 
 def _baselines(rule: Rule, alert: Alert, drop: Drop, seen: Seen) -> list[Usual]:
@@ -178,8 +171,8 @@ def _others_fell(rule: Rule, alert: Alert, seen: Seen, usual: Usual, evidence: E
     since, first = evidence.since or 0, seen.bins[0].minute
     beside = seen.beside or ()
     others = total(item.tally for item in beside if item.minute >= since)
-    own = measure(rule, alert, total(item.tally for item in seen.bins if item.minute >= since))
-    before = measure(rule, alert, total(item.tally for item in beside if item.minute < first))
+    own = measure_all(rule, alert, seen.since(since))
+    before = measure_all(rule, alert, (item for item in beside if item.minute < first))
     if own is None or others.judged < alert.min_samples:
         return True
     was = usual.share if before is None or before.samples < alert.min_samples else before.value

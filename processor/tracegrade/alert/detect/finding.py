@@ -1,6 +1,6 @@
 """A finding: what a check of one series found, and how strong the evidence is."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from tracegrade.alert.detect.bounds import bernstein
 from tracegrade.alert.detect.steps import as_happened, kept_ratio
-from tracegrade.model.tally import Tally, wilson
+from tracegrade.model.tally import Tally, total, wilson
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.watched import UNJUDGED
@@ -49,6 +49,10 @@ class Seen:
     until: int
     firing: Firing | None = None
     beside: Sequence[Bin] | None = None
+
+    def since(self, minute: int | None) -> list[Bin]:
+        """The evidence from this minute on; none for None."""
+        return [item for item in self.bins if minute is not None and item.minute >= minute]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,18 @@ class Measured:
     low: float
     high: float
     samples: float
+
+    def finding(
+        self, bound: float, evidence: float | None, since: int | None, was: float | None = None, was_samples: float = 0
+    ) -> Finding:
+        """The finding that has this value."""
+        facts = was, round(was_samples), since
+        return Finding(self.value, self.low, self.high, round(self.samples), bound, evidence, *facts)
+
+
+def measure_all(rule: Rule, alert: Alert, bins: Iterable[Bin]) -> Measured | None:
+    """See `measure`."""
+    return measure(rule, alert, total(item.tally for item in bins))
 
 
 def measure(rule: Rule, alert: Alert, tally: Tally) -> Measured | None:

@@ -13,7 +13,7 @@ from statistics import NormalDist, median
 
 from tracegrade.alert.detect.bets import Bets
 from tracegrade.alert.detect.evidence import HOURS, weigh
-from tracegrade.alert.detect.finding import Finding, Seen, measure
+from tracegrade.alert.detect.finding import Finding, Seen, measure, measure_all
 from tracegrade.alert.detect.moments import Moments, correlation, hourly, inflation, mean_of, season
 from tracegrade.alert.detect.steps import remembered, values_of
 from tracegrade.alert.detect.usual import BASELINE_ERROR
@@ -202,7 +202,7 @@ def _of_this_release(rule: Rule, alert: Alert, seen: Seen, found: Finding, limit
     if seen.beside is None or not found.evidence:
         return found
     since = found.since or 0
-    others = measure(rule, alert, total(item.tally for item in seen.beside if item.minute >= since))
+    others = measure_all(rule, alert, (item for item in seen.beside if item.minute >= since))
     is_known = others is not None and others.samples >= alert.min_samples
     return found if is_known and others is not None and others.value <= limit else replace(found, evidence=0.0)
 
@@ -215,19 +215,12 @@ def _spread(mean: float, variance: float, bound: float) -> float:
 def _look(rule: Rule, alert: Alert, seen: Seen, bets: Bets, bound: float) -> Finding | None:
     whole = total(item.tally for item in seen.bins)
     evidence = weigh(bets, values_of(rule, seen.bins, seen.fine_from), alert.false_alarm_every, seen.until)
-    changed = [item for item in seen.bins if evidence.since is not None and item.minute >= evidence.since]
+    changed = seen.since(evidence.since)
     # What has recovered is told by the values since, not by a window that begins before.
     has_recovered = seen.firing is not None and evidence.value >= 1
     shown = changed if alert.rise is not None or has_recovered else seen.shown
-    now = measure(rule, alert, total(item.tally for item in shown)) or measure(rule, alert, whole)
+    now = measure_all(rule, alert, shown) or measure(rule, alert, whole)
     if now is None:
         return None
-    return Finding(
-        value=now.value,
-        low=now.low,
-        high=now.high,
-        samples=round(now.samples),
-        bound=bound,
-        evidence=evidence.value if whole.passed >= alert.min_samples else None,
-        since=changed[0].minute if changed else None,
-    )
+    value = evidence.value if whole.passed >= alert.min_samples else None
+    return now.finding(bound, value, changed[0].minute if changed else None)
