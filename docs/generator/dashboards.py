@@ -94,6 +94,18 @@ def _panel(panel: Panel) -> dict[str, Any]:
     target = {"refId": "A", "datasource": _SOURCE, "expr": panel.query, "instant": is_now, "range": not is_now}
     target |= {"legendFormat": panel.legend or "__auto", "exemplar": panel.exemplars}
     target |= {"format": "table"} if panel.kind == "table" else {}
+    return {
+        "type": panel.kind,
+        "title": panel.title,
+        "description": panel.sentence,
+        "datasource": _SOURCE,
+        "targets": [target],
+        "fieldConfig": _fields(panel),
+        "options": {},
+    }
+
+
+def _fields(panel: Panel) -> dict[str, Any]:
     defaults: dict[str, Any] = {"unit": panel.unit}
     defaults |= {"noValue": panel.empty} if panel.empty else {}
     overrides: list[dict[str, Any]] = []
@@ -102,12 +114,4 @@ def _panel(panel: Panel) -> dict[str, Any]:
         overrides.append({"matcher": {"id": "byName", "options": "rule"}, "properties": [links]})
     elif panel.links_rule:
         defaults["links"] = [_RULE_PAGE]
-    return {
-        "type": panel.kind,
-        "title": panel.title,
-        "description": panel.sentence,
-        "datasource": _SOURCE,
-        "targets": [target],
-        "fieldConfig": {"defaults": defaults, "overrides": overrides},
-        "options": {},
-    }
+    return {"defaults": defaults, "overrides": overrides}

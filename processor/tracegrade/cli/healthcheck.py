@@ -4,6 +4,7 @@ import http.client
 import json
 import ssl
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,19 +44,22 @@ def command(config_path: Path | None, timeout_s: float) -> None:
     asked = _connection(settings, timeout_s)
     address = f"telemetry.endpoint {asked.host}:{asked.port}"
     try:
-        asked.request("GET", "/readyz", headers=_headers(settings))
-        answer = asked.getresponse()
-        body = answer.read(_LARGEST_ANSWER_BYTES)
+        status, body = _answer(asked, _headers(settings))
     except (OSError, http.client.HTTPException) as error:
         why = str(error) or type(error).__name__
         print_line(f"no answer at {address}: {why}; expected a serve with these settings to run here", err=True)
         sys.exit(EXIT_FAILED)
-    finally:
-        asked.close()
     health = _health(body)
-    is_ready = answer.status == http.client.OK and health is not None
-    print_line(f"{address}: {health or _unexpected(answer.status, body)}", err=not is_ready)
+    is_ready = status == http.client.OK and health is not None
+    print_line(f"{address}: {health or _unexpected(status, body)}", err=not is_ready)
     sys.exit(0 if is_ready else EXIT_FAILED)
+
+
+def _answer(asked: http.client.HTTPConnection, headers: dict[str, str]) -> tuple[int, bytes]:
+    with closing(asked):
+        asked.request("GET", "/readyz", headers=headers)
+        answer = asked.getresponse()
+        return answer.status, answer.read(_LARGEST_ANSWER_BYTES)
 
 
 def _connection(settings: "TelemetrySettings", timeout_s: float) -> http.client.HTTPConnection:
@@ -70,16 +74,20 @@ def _connection(settings: "TelemetrySettings", timeout_s: float) -> http.client.
             "telemetry.tls.client_ca_file: asks callers for a certificate, and healthcheck has none to show; "
             "set telemetry.auth in its place"
         )
-    # Trusts the very certificate of the settings: it names the host by which others call, not this address.
+    return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=_trusting(settings.tls.cert_file))
+
+
+def _trusting(cert_file: str) -> ssl.SSLContext:
+    """Trust the very certificate of the settings: it names the host by which others call, not this address."""
     try:
-        trusted = ssl.create_default_context(cafile=settings.tls.cert_file)
+        trusted = ssl.create_default_context(cafile=cert_file)
     except OSError as error:
         raise TraceGradeError(
-            f"telemetry.tls.cert_file: cannot read {settings.tls.cert_file!r} as certificates (PEM): {error}"
+            f"telemetry.tls.cert_file: cannot read {cert_file!r} as certificates (PEM): {error}"
         ) from None
     trusted.check_hostname = False
     trusted.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=trusted)
+    return trusted
 
 
 def _headers(settings: "TelemetrySettings") -> dict[str, str]:

@@ -19,7 +19,7 @@ class Container:
         Args:
             root: the file system of the image.
             configuration: entry point, arguments and environment, as the image has them.
-            folder: empty; settings (`settings`) and data are kept in it.
+            folder: empty; settings (`settings`), rules (`rules`) and data are kept in it.
         """
         self._root = root
         self._words = [*configuration["Entrypoint"], *configuration["Cmd"]]  # type: ignore[misc]
@@ -27,8 +27,9 @@ class Container:
         self._data = folder / "data"
         self._data.mkdir(mode=0o700)
         os.chown(self._data, USER, USER)
-        self.settings = folder / "settings"
+        self.settings, self.rules = folder / "settings", folder / "rules"
         self.settings.mkdir()
+        self.rules.mkdir()
         self._output = folder / "output.txt"
         self._outside: subprocess.Popen[bytes] | None = None
         self.pid = 0
@@ -36,7 +37,7 @@ class Container:
     def start(self) -> None:
         """Run the image's command until `kill`; returns when its health check is content."""
         namespaces = ["unshare", "--mount", "--net", "--pid", "--ipc", "--uts", "--fork", "--kill-child"]
-        enter = [Path(__file__).with_name("enter"), self._root, self._data, self.settings]
+        enter = [Path(__file__).with_name("enter"), self._root, self._data, self.settings, self.rules]
         with self._output.open("w") as output:
             self._outside = subprocess.Popen(
                 [*namespaces, *enter, *self._environment, *self._words],
