@@ -67,6 +67,23 @@ def test_arguments_within_messages_are_arguments_and_outputs_are_outputs() -> No
     assert ("a@b.io" in masked, "c@d.io" in masked, "e@f.io" in masked) == (True, False, True)
 
 
+def test_a_dumped_message_of_langchain_keeps_its_calls_without_their_arguments_and_its_results_ids() -> None:
+    def dumped(kind: str, **members: Any) -> dict[str, Any]:
+        return {"lc": 1, "type": "constructor", "id": ["langchain", "schema", kind], "kwargs": members}
+
+    call = {"name": "find", "args": {"email": "a@b.io"}, "id": "c1", "type": "tool_call"}
+    messages = [
+        dumped("AIMessage", content="", tool_calls=[call]),
+        dumped("ToolMessage", content="c@d.io", tool_call_id="c1", status="success"),
+    ]
+    places = ({"arguments": "*", "action": "mask"}, {"outputs": "*", "action": "mask"})
+    left = one(json.dumps(messages), *places, key="gen_ai.input.messages")
+    assert left[0]["kwargs"] == {"content": "", "tool_calls": [{**call, "args": "[redacted]"}]}
+    assert left[1]["kwargs"] == {"content": "[redacted]", "tool_call_id": "c1", "status": "success"}
+    # The arguments of a tool go whole, whatever they look like.
+    assert one(json.dumps({"kwargs": messages[0]["kwargs"]}), *places, key="acme.data") == {"kwargs": "[redacted]"}
+
+
 def test_what_cannot_be_read_and_names_the_member_is_masked_as_a_whole() -> None:
     place = {"arguments": "email", "action": "mask"}
     assert one('{"email": "a@b.io", "text": "cut o', place) == "[redacted]"

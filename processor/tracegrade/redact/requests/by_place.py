@@ -19,6 +19,7 @@ from tracegrade.redact.requests.kinds import (
     holds_messages,
     is_ambiguous,
     is_definition,
+    is_dumped,
     is_tool_call,
     is_tool_result,
     kinds_of_word,
@@ -98,10 +99,11 @@ class ByPlace:
     def _object(self, value: dict[str, JsonValue], kinds: Kinds, names: Names, depth: int, encodings: int) -> JsonValue:
         given = OUTPUTS if is_tool_result(value) else NO_KINDS
         is_call = is_tool_call(value)
+        members = "kwargs" if is_dumped(value) else None
         result: dict[str, JsonValue] = {}
         dropped = 0
         for key, member in value.items():
-            inner = kinds_of_member(key, member, kinds)
+            inner = kinds_of_member(key, member, kinds) if key != members else kinds | MESSAGES
             is_structure = key.lower() in STRUCTURE_MEMBERS
             if given and not is_structure:
                 inner |= given

@@ -267,7 +267,14 @@ def is_tool_result(message: dict[str, Any]) -> bool:
         return True  # a message whose only member is named after its role
     if any(isinstance(text := message.get(key), str) and tells_result(text) for key in ("content", "text")):
         return True
+    if "tool_call_id" in message and "content" in message:
+        return True  # of LangChain's dumped messages, whose class is told around them
     return _is_one_of(message.get("role"), _TOOL_RESULT_ROLES) or _is_one_of(message.get("type"), _TOOL_RESULT_TYPES)
+
+
+def is_dumped(value: dict[str, Any]) -> bool:
+    """Whether an object is one that LangChain dumped: its ``kwargs`` are its members, and no arguments."""
+    return value.get("type") == "constructor" and "lc" in value and isinstance(value.get("kwargs"), dict)
 
 
 def _is_one_of(value: JsonValue, words: frozenset[str]) -> bool:
