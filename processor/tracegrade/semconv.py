@@ -147,10 +147,6 @@ ENVIRONMENTS = ("deployment.environment.name", "deployment.environment")
 # Of every trace, whatever the rules: what clauses other than ``attributes`` read, and what every agent run says.
 ALWAYS_READ = frozenset((SERVICE, RELEASE, *ENVIRONMENTS, *TOKEN_USAGE))
 
-# any-agent. Source: any-agent 1.13, tracing/attributes.py.
-ANY_AGENT_ARGUMENTS = "gen_ai.tool.args"
-ANY_AGENT_OUTPUT = "gen_ai.output"
-
 # OpenLIT's model calls: what they asked tools to be given, and a metric's name. Source: openlit 1.45.0, semcov.
 OPENLIT_TOOL_ARGS = "gen_ai.tool.args"
 OPENLIT_HANDED_OVER_BY = "gen_ai.agent.source"

@@ -6,9 +6,7 @@ from typing import TypeVar
 from tracegrade.extract.dialect_set import DialectSet
 from tracegrade.extract.dialects import (
     agentops,
-    agno_openllmetry,
     anthropic,
-    any_agent,
     claude_code,
     crewai,
     crewai_openllmetry,
@@ -33,7 +31,6 @@ from tracegrade.extract.dialects import (
     openinference_haystack,
     openlit,
     openllmetry,
-    output_messages,
     pydantic_ai,
     respan,
     sentry,
@@ -64,7 +61,6 @@ DIALECTS: dict[str, Dialect] = {
         voltagent,
         claude_code,
         anthropic,
-        any_agent,
         respan,
         sentry,
         langsmith,
@@ -74,7 +70,6 @@ DIALECTS: dict[str, Dialect] = {
         flue,
         laminar,
         openlit,
-        agno_openllmetry,
         openllmetry,
         mlflow,
         gen_ai,
@@ -86,7 +81,6 @@ DIALECTS: dict[str, Dialect] = {
         agentops,
         llama_index,
         tool_name,
-        output_messages,
         langchain4j,
     )
 }

@@ -26,10 +26,10 @@ from typing import TypeVar
 
 from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import MAX_ENVELOPES
-from tracegrade.extract.decode.values import decode, first_text, is_masked, parse_object
+from tracegrade.extract.decode.values import canonical, decode, first_text, is_masked, parse_object
 from tracegrade.extract.messages import ASSISTANT_ROLES, USER_ROLES, last_text, read_messages
 from tracegrade.extract.nodes import Node
-from tracegrade.extract.reading import Keys, SpanKind
+from tracegrade.extract.reading import Keys, RequestedCall, SpanKind
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
@@ -164,11 +164,23 @@ def _going_on(agents: Sequence[Node], chats: Sequence[Node]) -> dict[Node, Node]
 
 
 def _is_given_calls_of(before: Node, chat: Node) -> bool:
-    """Whether a model call is given all calls, each with an id, that the one before it asked for."""
-    asked = {call.call_id for message in before.outputs() for call in message.calls}
-    if not asked or None in asked:
+    """Whether a model call is given all calls, each with an id, that the one before it asked for.
+
+    In a history without ids a call is known by its name and arguments.
+    """
+    asked = [call for message in before.outputs() for call in message.calls]
+    if not asked or any(call.call_id is None for call in asked):
         return False
-    return asked <= {call.call_id for message in chat.inputs() for call in message.calls}
+    given = [call for message in chat.inputs() for call in message.calls]
+    known_by = _by_name if all(call.call_id is None for call in given) else _CALL_ID
+    return set(map(known_by, asked)) <= set(map(known_by, given))
+
+
+_CALL_ID = attrgetter("call_id")
+
+
+def _by_name(call: RequestedCall) -> tuple[str, str]:
+    return call.name, canonical(decode(call.arguments).value)
 
 
 def _routing(agents: Sequence[Node], nodes: Sequence[Node]) -> set[Node]:

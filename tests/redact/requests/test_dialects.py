@@ -24,7 +24,7 @@ from tracegrade.rule.rule_set import RuleSet
 NOT_BY_PLACE = {"gen_ai/content_moved_to_log_events", "openinference/content_moved_to_log_events"}
 # What their calls are read from is content, or a call is told from another by its content.
 NOT_LISTED = {
-    "any_agent/spans_lost",
+    "shape/calls_of_lost_spans",
     "crewai_openllmetry/messages_of_a_task",
     "gen_ai/message_repr_of_a_list",
     "gen_ai/nested_same_tool",

@@ -52,6 +52,12 @@ _REPR_STARTS = ("Command(", "ToolResponse(", "{'messages': [ToolMessage(")
 _EXECUTION_RESULT = frozenset(
     {"status", "result", "error", "updated_session_state", "images", "videos", "audios", "files"}
 )
+# The same as Python prints it.
+_PRINTED_RESULT = re.compile(
+    r"""status='(?:failure'\ result=None\ error=(?P<error>.*?)
+    |(?P<status>success|failure)'\ result=(?P<result>.*)\ error=.*?)(?:\ updated_session_state=.*)?\Z""",
+    re.DOTALL | re.VERBOSE,
+)
 # ADK's plug-in for tools that fail gives the model this as the result.
 _ADK_HANDLED = "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN"
 
@@ -99,6 +105,8 @@ def unwrap_output(decoded: Decoded, *, function_response: bool = False) -> Outpu
         content, failed = open_function_response(value)
         layer = None if content is value else (content, None, failed)
     if layer is None:
+        if isinstance(value, str) and (record := _PRINTED_RESULT.match(value)):
+            return _of_printed(record)
         is_cut = isinstance(value, str) and value.startswith(_MESSAGE_STARTS) and not any(_ends_of_content(value))
         return Output(Decoded(value, "truncated") if is_cut else decoded)
     found_id: str | None = None
@@ -115,6 +123,14 @@ def unwrap_output(decoded: Decoded, *, function_response: bool = False) -> Outpu
         if layer is None:
             break
     return Output(decoded, found_id, failed)
+
+
+def _of_printed(record: re.Match[str]) -> Output:
+    """The result in Agno's printed object for what came of a call, or the message of a failure."""
+    if record["error"] is not None:
+        return Output(decode(record["error"]), failed=True)
+    given = record["result"]
+    return Output(Decoded(None, "ok") if given == "None" else decode(given), failed=record["status"] == "failure")
 
 
 def open_function_response(response: JsonValue) -> tuple[JsonValue, bool]:

@@ -26,6 +26,7 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
 _KINDS = Words({"tool": "tool", "agent": "agent", "workflow": "agent", "task": "other"})
+_AGNO = "opentelemetry.instrumentation.agno"
 _MODEL_CALLS = frozenset({"chat", "completion"})
 # A model call without a request type has a first message or a first call.
 _FIRST_MESSAGES = frozenset(
@@ -101,6 +102,13 @@ def _read_output(span: Span, raw: JsonValue) -> Output:
     return unwrap_result(span, decoded)
 
 
+def _arguments(span: Span) -> JsonValue:
+    """Where Agno's instrumentation writes content, it writes the output of each call, and no input for no arguments."""
+    attributes = span.attributes
+    is_agnos = span.scope == _AGNO and s.TRACELOOP_OUTPUT in attributes and not span.dropped_attributes_count
+    return {} if is_agnos and s.TRACELOOP_INPUT not in attributes else None
+
+
 def _outputs(span: Span) -> list[Message]:
     return read_flattened(span.attributes, s.FLAT_COMPLETIONS, "assistant") or gen_ai.DIALECT.outputs(span)
 
@@ -145,6 +153,7 @@ DIALECT: Dialect = gen_ai.VARIANT._replace(
     prefixes=(s.FLAT_PROMPTS, s.FLAT_COMPLETIONS, s.LLM_REQUEST_FUNCTIONS),
     outputs=_outputs,
     inputs=_inputs,
+    arguments=_arguments,
     read_output=_read_output,
     schemas=_schemas,
     schemas_in=(s.LLM_REQUEST_FUNCTIONS, *gen_ai.DIALECT.schemas_in),

@@ -10,7 +10,7 @@ from functools import lru_cache
 from tracegrade.extract.shape.kinds import TAGS, is_kind_key, is_tool_name_key
 from tracegrade.extract.shape.names import is_word
 from tracegrade.extract.shape.values import is_id
-from tracegrade.extract.shape.words import FORMS, Slot, read_segment, slot_within, words_of
+from tracegrade.extract.shape.words import FORMS, WRAPPERS, Slot, read_segment, slot_within, words_of
 from tracegrade.semconv import LOGFIRE_TEMPLATE
 
 MAX_KEYS = 128
@@ -208,6 +208,16 @@ def slot_at(key: str) -> Slot | None:
     """What an attribute with this key is, or is a part of, on the span of a tool; None for anything else."""
     at = slot_within(key.split("."))
     return at[0] if at is not None else None
+
+
+@lru_cache(maxsize=10_000)
+def is_key_of(key: str, slot: Slot) -> bool:
+    """Whether a key is one for arguments or a result, and says nothing about it: not an id, a type or a count."""
+    path = key.split(".")
+    at = slot_within(path)
+    if at is None or at[0] != slot:
+        return False
+    return all(WRAPPERS.issuperset(words_of(part)) or read_segment(part).slot == slot for part in path[at[1] + 1 :])
 
 
 def names_below_slot(key: str) -> tuple[str, ...]:

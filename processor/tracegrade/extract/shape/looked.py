@@ -11,7 +11,7 @@ from tracegrade.extract.reading import Message
 from tracegrade.extract.shape import names
 from tracegrade.extract.shape.kinds import OF_TOOL, Kinds, counts_tokens, is_tool_name_key, kinds_of, names_model
 from tracegrade.extract.shape.look import is_foreign, may_hold_message, may_name_argument, slot_at
-from tracegrade.extract.shape.messages import Shown, call_of, holds_work, messages_of
+from tracegrade.extract.shape.messages import Shown, call_of, holds_work, messages_of, values_at_keys
 from tracegrade.extract.shape.values import Field, Values, fields, holds_value, slot_of, values_of
 from tracegrade.extract.shape.words import words_of
 from tracegrade.model.json_value import JsonValue
@@ -122,16 +122,11 @@ class Looked:
         """Whether all that it put out asks for calls, as models alone write it: one message, or one item a call."""
         if self.kinds.is_tool or not any(
             type(value) is str and slot_at(key) == "result" and may_hold_message(value)
-            for key, value in self._values_at_keys()
+            for key, value in values_at_keys(self.span)
         ):
             return False
         put_out = read_messages(self.shown.outputs)
         return bool(put_out) and all(message.calls for message in put_out)
-
-    def _values_at_keys(self) -> Iterator[tuple[str, JsonValue]]:
-        yield from self.span.attributes.items()
-        for event in self.span.events:
-            yield from ((f"{event.name}.{key}", value) for key, value in event.attributes.items())
 
     @property
     def holds_content(self) -> bool:

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
-from tracegrade.extract.decode.values import call_id
+from tracegrade.extract.decode.values import call_id, is_masked
 from tracegrade.extract.document import OWN, nested, parsed
 from tracegrade.extract.messages import ASSISTANT_ROLES, read_messages, unwrapped
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
 from tracegrade.extract.shape.dialect import SHAPE
-from tracegrade.extract.shape.look import may_hold_message
-from tracegrade.extract.shape.words import words_of
+from tracegrade.extract.shape.look import is_key_of, may_hold_message
+from tracegrade.extract.shape.words import Slot, words_of
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
@@ -251,7 +251,7 @@ def _sources(value: JsonValue, path: tuple[str, ...], left: list[int], level: in
 def _messages_in(items: list[JsonValue], path: tuple[str, ...]) -> list[JsonValue]:
     """The messages of a list: those of its items that are any, or one that asks for all calls in it."""
     shown = [parsed(item) for item in items]
-    if len(items) > 1 and any(_spoken(item) is not None for item in shown):
+    if (len(items) > 1 or _side(path) == "input") and any(_spoken(item) is not None for item in shown):
         spoken: list[JsonValue] = [said for item in shown if (said := _spoken(item) or _said_beside(item)) is not None]
         if len(spoken) == len(items):
             return _merged(spoken)
@@ -275,7 +275,9 @@ def _spoken(value: JsonValue) -> dict[str, JsonValue] | None:
         return None
     if role == "assistant":
         inner = parsed(said)
-        if calls := _calls_among([inner] if isinstance(inner, dict) else inner):
+        asked = [*map(parsed, inner)] if isinstance(inner, list) else [inner]
+        calls = [call for item in asked if isinstance(item, dict) and (call := call_of(item, is_certain=False))]
+        if calls and len(calls) == len(asked) and all(call["arguments"] is not None for call in calls):
             return {"role": role, "parts": [*calls]}
     return {"role": role, "content": said}
 
@@ -484,6 +486,27 @@ def holds_work(messages: Iterable[Message], *, on_tool: bool, call_id: str | Non
     return False
 
 
+def text_alone(span: Span, slot: Slot) -> list[JsonValue]:
+    """The message that a model's span took in or put out as a text alone, where one key holds a text for it."""
+    found = {
+        value
+        for key, value in values_at_keys(span)
+        if type(value) is str and value[:1] not in _NO_TEXT and is_key_of(key, slot) and not is_masked(value)
+    }
+    role = "user" if slot == "arguments" else "assistant"
+    return [{"role": role, "content": text} for text in found] if len(found) == 1 else []
+
+
+def values_at_keys(span: Span) -> Iterator[tuple[str, JsonValue]]:
+    """The attributes of a span, and those of its events below their names."""
+    yield from span.attributes.items()
+    for event in span.events:
+        yield from ((f"{event.name}.{key}", value) for key, value in event.attributes.items())
+
+
+_NO_TEXT = ("", "{", "[", "<")
+
+
 class WholeNode(Node):
     """The node of a model's span that was kept whole: its messages are read by shape where its dialect finds none."""
 
@@ -500,7 +523,8 @@ class WholeNode(Node):
     def outputs(self) -> list[Message]:
         """As of any node, else by shape."""
         if self._outputs is None:
-            self._outputs = super().outputs() or read_messages(self._messages(self.span).outputs)
+            shown = super().outputs() or read_messages(self._messages(self.span).outputs)
+            self._outputs = shown or read_messages(text_alone(self.span, "result"))
         return self._outputs
 
     def _messages(self, part: Span) -> Shown:

@@ -20,6 +20,7 @@ from tracegrade.extract.shape.dialect import SHAPE, TOOL_KEYS
 from tracegrade.extract.shape.kinds import names_model
 from tracegrade.extract.shape.look import AGENT_NAMES, names_agent
 from tracegrade.extract.shape.looked import Looked, error_of, record_of_call
+from tracegrade.extract.shape.messages import text_alone
 from tracegrade.extract.shape.requests import Requests
 from tracegrade.extract.shape.words import words_of
 from tracegrade.model.json_value import JsonValue
@@ -458,7 +459,9 @@ def _chat_node(looked: Looked) -> Node:
     model = tuple(".".join(path) for path, value in looked.fields if names_model(path, own(value)))
     model += tuple(".".join((*prefix, "name")) for prefix in sorted(looked.kinds.beside_model))
     found: dict[str, JsonValue] = {}
-    for key, messages in ((own_keys.INPUT, shown.inputs), (own_keys.OUTPUT, shown.outputs)):
+    inputs = shown.inputs or text_alone(looked.span, "arguments")
+    outputs = shown.outputs or text_alone(looked.span, "result")
+    for key, messages in ((own_keys.INPUT, inputs), (own_keys.OUTPUT, outputs)):
         if messages:
             found[key] = orjson.dumps(messages).decode()
     return _node(looked, "chat", Keys(model=model), found)
@@ -484,7 +487,14 @@ def _without_repeated(chats: Sequence[Node]) -> None:
 
 
 def _agent_node(looked: Looked) -> Node:
-    return _node(looked, "agent", Keys(agent=(own_keys.NAME,)), {own_keys.NAME: _agent_name(looked)})
+    values = looked.values
+    found: dict[str, JsonValue] = {own_keys.NAME: _agent_name(looked)}
+    found |= {key: value for key, value in zip(_AGENT_VALUES, (values.arguments, values.result), strict=True) if value}
+    return _node(looked, "agent", _AGENT_KEYS, found)
+
+
+_AGENT_VALUES = (own_keys.ARGUMENTS, own_keys.RESULT)
+_AGENT_KEYS = Keys(agent=(own_keys.NAME,), prompt=(own_keys.ARGUMENTS,), answer=(own_keys.RESULT,))
 
 
 def _agent_name(looked: Looked) -> str:
