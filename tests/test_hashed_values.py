@@ -57,7 +57,7 @@ def outcome(expected: Any, given: Any, found: Any = None, **evaluation: Any) -> 
 def test_a_hash_against_what_a_rule_says_is_not_evaluable(expected: Any) -> None:
     found, why = outcome(expected, {"n": SEVEN})
     assert found == "not_evaluable"
-    assert why.startswith("an argument of a call was hashed, and can be compared with other hashes alone (pay, span ")
+    assert why.startswith("an argument of a call was hashed, and can only be compared with other hashes (pay, span ")
 
 
 def test_nested_values_and_words_of_texts_are_hashes_too() -> None:

@@ -121,7 +121,7 @@ def test_a_value_that_may_come_from_a_call_that_cannot_be_read_leaves_it_unknown
     extraction = with_a_nameless_call(trace_of(*opened), start_ns=2)
     assert outcome(rule, extraction) == "not_evaluable"
     (decision,) = judge_extraction(extraction, RuleSet([rule])).decisions
-    assert "which tool a call is of cannot be read (span 0000000000000002" in decision.reason
+    assert "the tool of a call cannot be read (span 0000000000000002" in decision.reason
 
 
 @pytest.mark.parametrize(

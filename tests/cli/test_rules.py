@@ -417,7 +417,7 @@ class TestNew:
         store_with(tmp_path, replace(judged(1), spans=encode_spans([agent, call, nameless], [])))
         options = ("--in", tmp_path / "rules", "--from-trace", trace_id(1), "--data-dir", tmp_path)
         made = run("new", "a/b", *options)
-        assert "was not read: which tool a call is of cannot be read" in made.output
+        assert "was not read: the tool of a call cannot be read" in made.output
 
     def test_all_agents_of_a_trace_are_expected_or_the_one_that_is_named(self, tmp_path: Path) -> None:
         agent, call = spans(1)

@@ -45,7 +45,7 @@ def mail_to(what: JsonValue) -> dict[str, Any]:
 
 
 MAIL = made("mail", {"to": HASH})
-HASHED = "an argument of a call was hashed, and can be compared with other hashes alone (mail, span 0000000000000004)"
+HASHED = "an argument of a call was hashed, and can only be compared with other hashes (mail, span 0000000000000004)"
 
 
 @each(

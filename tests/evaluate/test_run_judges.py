@@ -214,7 +214,7 @@ def test_a_cost_that_is_not_known_says_why() -> None:
     found = _judged("budget", {"max_cost": 1, "max_tokens": 5}, [call("a")], _Context())
     assert found.explanation == "Not recorded: tokens. The cost is not known: no model has a price."
     over = _judged("budget", {"max_cost": 0.5, "max_calls": 0}, [call("a")], _Context(cost=Cost(0.62)))
-    assert over.explanation == "Over the limit: 1 call of 0; a cost of 0.62, where 0.5 is allowed."
+    assert over.explanation == "Over budget: 1 call (limit 0); cost 0.62 (limit 0.5)."
 
 
 @each(

@@ -58,7 +58,7 @@ def outcome(evaluator: str, written: dict[str, Any], names: str, *, known: bool 
     evidence = Evidence(calls, "Hello", "Bye", trace_context=context)
     found = judge.evaluate(evidence, criteria, how)
     if found.outcome(threshold) == "not_evaluable" and not known:
-        said = "which tool a call is of cannot be read (span 0f0f0f0f0f0f0f0f, scope acme.agent)"
+        said = "the tool of a call cannot be read (span 0f0f0f0f0f0f0f0f, scope acme.agent)"
         assert said in (found.range.why if found.range is not None else found.explanation)
     return found.outcome(threshold)
 

@@ -9,17 +9,17 @@ _TWO = [("a", {"x": 1}), ("a", {"x": 2})]
 @each(
     ("evaluator", "criteria", "settings", "calls", "explanation"),
     [
-        ("budget", {"max_calls": 0}, {}, _ONE, "Over the limit: 1 call of 0."),
-        ("budget", {"max_calls": 0}, {}, _TWO, "Over the limit: 2 calls of 0."),
-        ("trajectory", {"counts": {"a": [">=", 2]}}, {}, _ONE, "a called 1 time, expected >="),
-        ("trajectory", {"counts": {"a": ["<", 2]}}, {}, _TWO, "a called 2 times, expected <"),
-        ("trajectory", {"calls": [">=", 2]}, {}, _ONE, "1 call, expected >="),
-        ("trajectory", {"calls": ["<", 2]}, {}, _TWO, "2 calls, expected <"),
+        ("budget", {"max_calls": 0}, {}, _ONE, "Over budget: 1 call (limit 0)."),
+        ("budget", {"max_calls": 0}, {}, _TWO, "Over budget: 2 calls (limit 0)."),
+        ("trajectory", {"counts": {"a": [">=", 2]}}, {}, _ONE, "a was called once (expected at least"),
+        ("trajectory", {"counts": {"a": ["<", 2]}}, {}, _TWO, "a was called twice (expected less than"),
+        ("trajectory", {"calls": [">=", 2]}, {}, _ONE, "1 call (expected >="),
+        ("trajectory", {"calls": ["<", 2]}, {}, _TWO, "2 calls (expected <"),
         ("trajectory", {}, {"efficiency": {"optimal_calls": 1}}, _TWO, "2 calls where 1 is enough"),
-        ("ragas-tool-call-f1", {"reference_tool_calls": _ONE}, {}, _TWO, "1 call is on both sides"),
-        ("ragas-tool-call-f1", {"reference_tool_calls": _TWO}, {}, _TWO, "2 calls are on both sides"),
-        ("tool-call-accuracy", {"reference_tool_calls": _ONE}, {}, _TWO, "and of 1 reference call matches."),
-        ("tool-call-accuracy", {"reference_tool_calls": _TWO}, {}, [*_TWO, "b"], "and of 2 reference calls match."),
+        ("ragas-tool-call-f1", {"reference_tool_calls": _ONE}, {}, _TWO, "1 of 2 calls matches the 1 reference call."),
+        ("ragas-tool-call-f1", {"reference_tool_calls": _TWO}, {}, _TWO, "2 of 2 calls match the 2 reference calls."),
+        ("tool-call-accuracy", {"reference_tool_calls": _ONE}, {}, _TWO, "1 of 2 calls matches the 1 reference call."),
+        ("tool-call-accuracy", {"reference_tool_calls": _TWO}, {}, [*_TWO, "b"], "2 of 3 calls match the 2"),
     ],
 )  # fmt: skip
 def test_nouns_and_verbs_agree_with_numbers(

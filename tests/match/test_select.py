@@ -424,7 +424,7 @@ def test_work_that_could_not_be_read_may_be_a_call_of_any_tool(fields: dict[str,
     if decided:
         assert found[0].clause == known[0].clause
     else:
-        assert why == f"which tool a call is of cannot be read (span {'dd' * 8}, scope agents)"
+        assert why == f"the tool of a call cannot be read (span {'dd' * 8}, scope agents)"
         assert [each.not_evaluable for each in match_trace(RuleSet([build.rule(**fields)]), with_unread_work())] == [
             why
         ]

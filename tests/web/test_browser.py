@@ -199,7 +199,7 @@ def test_what_was_chosen_is_in_the_address_and_can_be_shared(shop: Site, page: "
     other = chrome.new_context().new_page()
     other.goto(page.url)
     assert other.locator("#failures").inner_text() == page.locator("#failures").inner_text()
-    assert "Over the limit" in other.locator("#failures").inner_text()
+    assert "Over budget" in other.locator("#failures").inner_text()
     other.context.close()
 
 
@@ -246,7 +246,7 @@ def test_it_works_without_the_script(shop: Site, chrome: "Browser") -> None:
     assert not opened.locator("#live").is_visible()
     opened.locator("select[name=agent]").select_option("crawler")
     opened.get_by_role("button", name="Apply").click()
-    assert "Over the limit" in opened.locator("#failures").inner_text()
+    assert "Over budget" in opened.locator("#failures").inner_text()
     context.close()
 
 

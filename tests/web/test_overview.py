@@ -36,23 +36,23 @@ def test_incomplete_traces_are_left_out_and_said_to_be(shop: Site) -> None:
 
 def test_what_fails_now_is_told_in_words_and_leads_to_its_trace(shop: Site) -> None:
     html = shop.get("/").text
-    assert "2 of 3 expected calls in the expected order" in text_of(html)
+    assert "2 of 3 expected calls were made in the expected order" in text_of(html)
     link = re.search(r'href="(/traces/[0-9a-f]{32}\?rule=order-steps-out-of-order)"', html)
     assert link is not None
 
 
 def test_fails_that_say_the_same_are_one(shop: Site) -> None:
-    assert text_of(shop.get("/").text).count("Over the limit: 40 calls of 25.") == 1
+    assert text_of(shop.get("/").text).count("Over budget: 40 calls (limit 25).") == 1
 
 
 @each(
     ("query", "shown", "left_out"),
     [
-        ("agent=crawler", "Over the limit", "expected order"),
-        ("rule=order-steps-out-of-order", "expected order", "Over the limit"),
-        ("service=support", "Nothing failed", "Over the limit"),
-        ("release=1.4.2", "Nothing failed", "Over the limit"),
-        ("since=2020-01-01T00:00Z&until=2020-01-02T00:00Z", "Nothing failed", "Over the limit"),
+        ("agent=crawler", "Over budget", "expected order"),
+        ("rule=order-steps-out-of-order", "expected order", "Over budget"),
+        ("service=support", "Nothing failed", "Over budget"),
+        ("release=1.4.2", "Nothing failed", "Over budget"),
+        ("since=2020-01-01T00:00Z&until=2020-01-02T00:00Z", "Nothing failed", "Over budget"),
     ],
 )
 def test_filters_and_times_are_in_the_address(shop: Site, query: str, shown: str, left_out: str) -> None:
@@ -83,7 +83,7 @@ def test_a_range_that_moves_with_time_has_an_address_that_does_not(shop: Site) -
     assert "since=" in address
     assert "until=" in address
     assert "range=" not in address
-    assert "Over the limit" in text_of(shop.get(address).text)
+    assert "Over budget" in text_of(shop.get(address).text)
 
 
 def test_names_from_traces_are_text_and_nothing_else(shop: Site) -> None:

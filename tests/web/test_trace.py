@@ -144,7 +144,7 @@ def test_what_is_not_certain_of_a_trace_is_said_with_what_would_make_it_so(tmp_p
     assert answer.status == 200
     page = text_of(answer.text)
     assert "1 call of search was read by shape: no dialect knows the spans of scope 'acme'; to be certain, " in page
-    assert "work of scope t was not read: which tool a call is of cannot be read; attributes: gen_ai.operation" in page
+    assert "work of scope t was not read: the tool of a call cannot be read; attributes: gen_ai.operation" in page
     assert "have the sender record the tool's name as gen_ai.tool.name." in page
     assert (page.count("? not read"), page.count("search read by shape")) == (1, 1)
     assert [(span["name"], span["scope"]) for span in stored["unread"]] == [("work", "t")]

@@ -15,23 +15,23 @@ from tracegrade.model.tri import ANSWER_UNREADABLE, PROMPT_UNREADABLE, Unknown, 
 C = TypeVar("C")  # criteria
 S = TypeVar("S")  # settings
 
-_HASHED = "and can be compared with other hashes alone"
+_HASHED = "and can only be compared with other hashes"
 _SENTENCES: dict[tuple[UnknownPart, UnknownKind], str] = {
     ("arguments", "absent"): "the arguments of a call were not recorded",
     ("arguments", "text"): "the arguments of a call are not an object",
-    ("arguments", "no_path"): "the arguments of a call are a text, into which no path leads",
+    ("arguments", "no_path"): "the arguments of a call are text, which has no members",
     ("arguments", "truncated"): "the arguments of a call were cut off by the sender",
     ("arguments", "elsewhere"): "the arguments of a call are stored elsewhere",
     ("arguments", "redacted"): "the arguments of a call were redacted",
     ("arguments", "hashed"): f"an argument of a call was hashed, {_HASHED}",
     ("output", "absent"): "the output of a call was not recorded",
-    ("output", "no_path"): "the output of a call is a text, into which no path leads",
+    ("output", "no_path"): "the output of a call is text, which has no members",
     ("output", "truncated"): "the output of a call was cut off by the sender",
     ("output", "elsewhere"): "the output of a call is stored elsewhere",
     ("output", "redacted"): "the output of a call was redacted",
     ("output", "hashed"): f"the output of a call was hashed, {_HASHED}",
-    ("name", "absent"): "which tool a call is of cannot be read",
-    ("earlier_name", "absent"): "which tool an earlier call is of cannot be read",
+    ("name", "absent"): "the tool of a call cannot be read",
+    ("earlier_name", "absent"): "the tool of an earlier call cannot be read",
     ("name", "redacted"): "the name of a tool was redacted",
     ("agent", "redacted"): "which agent made a call was redacted",
     ("failure", "redacted"): "whether a call failed was redacted",
@@ -56,7 +56,7 @@ def sentence(unknown: Unknown) -> str:
     """Why it is unknown, in one sentence that names the call; no values."""
     text = unknown.said or _SENTENCES[unknown.part, "redacted" if unknown.kind in _AS_REDACTED else unknown.kind]
     if unknown.source and unknown.kind == "hashed":
-        text = "that was hashed, so that it can be compared with other hashes alone"
+        text = "that was hashed, so it can only be compared with other hashes"
     elif unknown.span_id and not unknown.said:
         named = "" if unknown.part == "name" else f"{listed([unknown.tool])}, " if unknown.tool else ""
         text = f"{text} ({named}span {unknown.span_id})"

@@ -38,6 +38,12 @@ class OutputExcerpts(dict[int, str]):
         return text
 
 
+def numbered(evidence: Evidence, place: int) -> str:
+    """A call by its tool, if that is known, and its number within the subject, from 1: ``charge_card (call 3)``."""
+    name = evidence.calls[place].name
+    return f"{_cut(name, _MAX_NAME)} (call {place + 1})" if name else f"call {place + 1}"
+
+
 def listed(names: Iterable[str]) -> str:
     """The distinct names as words of a sentence: the first three, and how many more there are."""
     distinct = list(dict.fromkeys(names))
@@ -63,9 +69,19 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def times(count: int) -> str:
+    """``once``, ``twice``, ``3 times``."""
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
 def agreeing(count: int, one: str, many: str) -> str:
     """The form of a verb that goes with `count`: ``1 call has``, ``2 calls have``."""
     return one if count == 1 else many
+
+
+def were(count: int, noun: str) -> str:
+    """``1 call was``, ``0 calls were``."""
+    return f"{counted(count, noun)} {agreeing(count, 'was', 'were')}"
 
 
 def all_of(count: int, noun: str) -> str:

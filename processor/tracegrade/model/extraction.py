@@ -36,7 +36,7 @@ class UnreadWork(NamedTuple):
 
 
 UNREAD: dict[WhyUnread, str] = {
-    "tool span without a name": "which tool a call is of cannot be read",
+    "tool span without a name": "the tool of a call cannot be read",
     "tool span outside an agent's work": "a span looks like a tool call and cannot be read",
     "messages not readable": "the messages of a model call cannot be read",
     "calls announced and not shown": "a model call ended with tool calls, and none of them is shown",

@@ -67,14 +67,14 @@ def test_reasons_are_counted_since_the_fall_and_before(shop: Shop) -> None:
 def test_numbers_and_ids_in_a_text_do_not_split_a_reason(shop: Shop) -> None:
     well(shop)
     said = [
-        "Over the limit: 12 calls of 10; order 8c7b2f60-1a2b-4c3d-9e8f-001122334455 of cart71204 took 1.5s.",
-        "Over the limit: 14 calls of 10; order 0c7b2f60-1a2b-4c3d-9e8f-001122334455 of cart8 took 2s.",
-        "Over the limit: 9 calls of 10; order 0c7b2f60-1a2b-4c3d-9e8f-001122334456 of cart991 took 900ms.",
+        "Over budget: 12 calls (limit 10); order 8c7b2f60-1a2b-4c3d-9e8f-001122334455 of cart71204 took 1.5s.",
+        "Over budget: 14 calls (limit 10); order 0c7b2f60-1a2b-4c3d-9e8f-001122334455 of cart8 took 2s.",
+        "Over budget: 9 calls (limit 10); order 0c7b2f60-1a2b-4c3d-9e8f-001122334456 of cart991 took 900ms.",
     ]
     for number, text in enumerate(said * 3):
         shop.put(BEGAN + number, "fail", says=text)
     common, rest = shop.diagnosis().reasons
-    assert (common.text, common.count) == ("Over the limit: … calls of 10; order … of cart… took ….", 6)
+    assert (common.text, common.count) == ("Over budget: … calls (limit 10); order … of cart… took ….", 6)
     assert "of cart8 took" in rest.text  # a digit or two in a word may be a part of a name
 
 

@@ -158,10 +158,10 @@ def test_a_case_says_all_of_it_itself() -> None:
     case = {"expected_tool": "a", "expected_params": {"city": "Paris"}, "scoring_config": {"mode": "contains"}}
     found = score("tool-case", case, [("a", {"city": "Paris, France"}), "b"])
     assert found.score == 1.0
-    assert found.explanation == "a was expected, a was called."
+    assert found.explanation == "a was called, as expected."
     found = score("tool-case", case, [("b", {"city": "Rome"})])
     assert found.score == 0.0
-    assert found.explanation == "a was expected, b was called; parameters not as expected: city."
+    assert found.explanation == "b was called, where a was expected; wrong parameters: city."
 
 
 def test_a_whole_call_in_the_name_brings_its_arguments() -> None:

@@ -186,7 +186,7 @@ class TestUnknown:
             ("absent", "was not recorded"),
             ("truncated", "was cut off by the sender"),
             ("redacted", "was redacted"),
-            ("text", "is a text, into which no path leads"),
+            ("text", "is text, which has no members"),
         ):
             check = call("check", {}, output="5 or so", output_status=status, span_id="01")
             assert self.why(check, call("order", {"price": 5})) == expected.format(why)
@@ -202,8 +202,7 @@ class TestUnknown:
 
     def test_a_call_without_a_name_may_be_any(self) -> None:
         assert self.why(call("", {}, span_id="02"), call("order", {"price": 5})) == (
-            "an expected value comes from check.output.price, and which tool an earlier call is of cannot be read "
-            "(span 02)"
+            "an expected value comes from check.output.price, and the tool of an earlier call cannot be read (span 02)"
         )
 
     def test_by_hand_nothing_is_unknown(self) -> None:

@@ -63,14 +63,14 @@ def test_every_matcher_has_words_of_its_own() -> None:
     ("side", "said"),
     [
         ("refund", "refund"),
-        ({"tool": ["a", "b"], "where": {"error": False}}, "a or b (where it did not fail)"),
-        ({"where": {"error": True}}, "any tool (where it failed)"),
+        ({"tool": ["a", "b"], "where": {"error": False}}, "successful a or b"),
+        ({"where": {"error": True}}, "any tool (failed)"),
         (
             {"tool": "lookup", "where": {"output": {"status": "refused"}, "args": {"id": {"$from": "prompt"}}}},
             "lookup (where args.id is in the prompt, and output.status is 'refused')",
         ),
         ({"tool": "lookup", "where": {"output": {"$contains": "no"}}}, "lookup (where output contains 'no')"),
-        ({"tool": "pay", "where": {"agent": ["billing", "desk*"]}}, "pay (where the agent is billing or desk*)"),
+        ({"tool": "pay", "where": {"agent": ["billing", "desk*"]}}, "pay (by agent billing or desk*)"),
     ],
 )
 def test_the_calls_that_a_constraint_speaks_of(side: Any, said: str) -> None:

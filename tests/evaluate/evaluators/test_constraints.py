@@ -44,39 +44,52 @@ BIG_REFUND = {"tool": "refund", "where": {"args": {"amount": {"$gte": 100}}}}
             [call("create"), call("validate")],
             "fail",
             0.0,
-            "Kept 0 of 1 times: before every create comes validate, and create had none: validate came after it.",
+            "create (call 1) was made without an earlier validate; validate (call 2) came after it.",
         ),
         (
             {"precedence": "create", "comes": "validate", "same": "id"},
             [call("validate", id=1), call("create", id="1"), call("create", id=2)],
             "fail",
             0.5,
-            "the nearest validate does not have the same id",
+            "1 of 2 checks failed: create (call 3) was made without an earlier validate with the same id; "
+            "validate (call 1) does not have the same id.",
         ),
         (
             {"after": "reserve", "comes": ["charge", "release"]},
             [call("reserve"), call("release")],
             "pass",
             1.0,
-            "Kept 1 of 1 time: after every reserve comes charge or release.",
+            "No violation in 1 check: charge or release comes after every reserve.",
         ),
-        ({"never": "delete_*"}, [call("delete_user")], "fail", 0.0, "delete_* is never called, and delete_user was"),
-        ({"never": BIG_REFUND}, [call("refund", amount=99)], "pass", 1.0, "Kept"),
-        ({"never": BIG_REFUND}, [call("refund", amount=100)], "fail", 0.0, "refund (args.amount as given) is never"),
+        (
+            {"never": "delete_*"},
+            [call("delete_user")],
+            "fail",
+            0.0,
+            "delete_user (call 1) was made, and delete_* is forbidden",
+        ),
+        ({"never": BIG_REFUND}, [call("refund", amount=99)], "pass", 1.0, "No violation"),
+        (
+            {"never": BIG_REFUND},
+            [call("refund", amount=100)],
+            "fail",
+            0.0,
+            "and refund (args.amount as in the rule) is forbidden.",
+        ),
         ({"never": {"tool": "pay", "where": {"error": True}}}, [{"name": "pay", "error": "x"}], "fail", 0.0, "pay"),
         (
             {"never": {"tool": "pay", "where": {"error": {"$contains": "timed out"}}}},
             [call("pay"), call("pay") | {"error": "it timed out"}],
             "fail",
             0.0,
-            "pay (error.message as given) is never called, and pay was",
+            "pay (call 2) was made, and pay (error.message as in the rule) is forbidden.",
         ),
         (
             {"never": {"tool": "pay", "where": {"error": {"type": "Declined", "message": {"$regex": "card"}}}}},
             [call("pay") | {"error": {"type": "Declined", "message": "no funds"}}, call("pay")],
             "pass",
             1.0,
-            "Kept 1 of 1 time: pay (error.type, error.message as given) is never called.",
+            "No violation in 1 check: pay (error.type, error.message as in the rule) is never called.",
         ),
         (
             {"at_most": 1, "of": {"tool": "pay", "where": {"error": {"type": "Timeout"}}}},
@@ -85,32 +98,56 @@ BIG_REFUND = {"tool": "refund", "where": {"args": {"amount": {"$gte": 100}}}}
             None,
             "",
         ),
-        ({"never": {"where": {"agent": "bill*"}}}, [call("pay")], "pass", 1.0, "Kept"),
+        ({"never": {"where": {"agent": "bill*"}}}, [call("pay")], "pass", 1.0, "No violation"),
         (
             {"never": {"tool": "pay", "where": {"agent": "bill*", "error": True}}},
             [call("pay") | {"agent": "billing", "error": "no"}],
             "fail",
             0.0,
-            "pay (it failed, and the agent is bill*) is never called, and pay was",
+            "pay (call 1) was made, and failed pay (by agent bill*) is forbidden.",
         ),
-        ({"at_most": 1, "of": "pay"}, [call("pay"), call("pay")], "fail", 0.0, "at most 1 time, and it was 2 times"),
-        ({"at_most": 1, "of": "pay", "same": "id"}, [call("pay", id=1), call("pay", id=2)], "pass", 1.0, "Kept"),
-        ({"at_most": 1, "of": "pay", "same": "id"}, [call("pay", id=1), call("pay", id=1)], "fail", 0.0, "more often"),
-        ({"at_least": 2, "of": "search"}, [call("search")], "fail", 0.0, "at least 2 times, and it was 1 time"),
-        ({"exactly": 0, "of": "search"}, [], "pass", 1.0, "Kept"),
-        ({"not_both": ["refund", "ship"]}, [call("refund"), call("ship")], "fail", 0.0, "refund and ship were"),
+        (
+            {"at_most": 1, "of": "pay"},
+            [call("pay"), call("pay")],
+            "fail",
+            0.0,
+            "pay was called twice, where at most 1 call is",
+        ),
+        (
+            {"at_most": 1, "of": "pay", "same": "id"},
+            [call("pay", id=1), call("pay", id=2)],
+            "pass",
+            1.0,
+            "No violation",
+        ),
+        (
+            {"at_most": 1, "of": "pay", "same": "id"},
+            [call("pay", id=1), call("pay", id=1)],
+            "fail",
+            0.0,
+            "more than once with",
+        ),
+        ({"at_least": 2, "of": "search"}, [call("search")], "fail", 0.0, "called once, where at least 2 calls are"),
+        ({"exactly": 0, "of": "search"}, [], "pass", 1.0, "No violation"),
+        ({"not_both": ["refund", "ship"]}, [call("refund"), call("ship")], "fail", 0.0, "refund (call 1) and ship"),
         ({"not_both": ["refund", "ship"], "same": "id"}, [call("refund", id=1), call("ship", id=2)], "pass", 1.0, ""),
-        ({"not_both": ["*", "*_it"]}, [call("do_it")], "pass", 1.0, "Kept"),
-        ({"if": "lookup", "also": "reply"}, [call("reply"), call("lookup")], "pass", 1.0, "Kept"),
-        ({"first": "log_in"}, [call("pay"), call("log_in")], "fail", 0.0, "the first call is log_in, and it was pay"),
-        ({"last": "log_out"}, [], "fail", 0.0, "the last call is log_out, and none was made"),
+        ({"not_both": ["*", "*_it"]}, [call("do_it")], "pass", 1.0, "No violation"),
+        ({"if": "lookup", "also": "reply"}, [call("reply"), call("lookup")], "pass", 1.0, "No violation"),
+        (
+            {"first": "log_in"},
+            [call("pay"), call("log_in")],
+            "fail",
+            0.0,
+            "was pay (call 1), where log_in was required.",
+        ),
+        ({"last": "log_out"}, [], "fail", 0.0, "no call was made, where log_out was required."),
         (
             {"before_each": "refund", "comes_a_new": "ok"},
             [call("ok"), call("refund"), call("refund")],
             "fail",
             0.5,
-            "before every refund comes a new ok, one before the first and one between each two, "
-            "and refund had none: the ok before it was that of another call.",
+            "1 of 2 checks failed: refund (call 3) was made without an earlier ok of its own; "
+            "ok (call 1) belongs to an earlier call.",
         ),
     ],
 )
@@ -136,8 +173,8 @@ def test_a_call_without_the_value_agrees_with_none() -> None:
         judged([constraint], [call("find", **one), call("refund", **other)])["explanation"]
         for one, other in (({"id": 1}, {}), ({}, {"order_id": 1}), ({"id": None}, {"order_id": None}))
     ]
-    assert said[0].endswith("and refund had none: it has no order_id itself.")
-    assert said[1].endswith("and refund had none: the nearest find has no id.")
+    assert said[0].endswith("with the same order_id as its id; it has no order_id.")
+    assert said[1].endswith("with the same order_id as its id; find (call 1) has no id.")
     assert said[2] == said[0]
 
 
@@ -169,7 +206,7 @@ def test_what_cannot_be_read_matters_only_where_it_could_change_the_outcome() ->
 def test_a_bound_in_time_needs_times() -> None:
     constraint = {"before": "b", "comes": "a", "within": "1s"}
     assert judged([constraint], [call("a"), call("b")])["explanation"] == (
-        "a constraint has a bound in time, and the times of calls were not recorded"
+        "a constraint has a time limit, and the times of calls were not recorded"
     )
 
 
@@ -178,12 +215,12 @@ def test_what_was_never_triggered_is_named_and_left_out() -> None:
     found = judged([untouched], [call("x")])
     assert (found["outcome"], found["explanation"]) == (
         "not_evaluable",
-        "No constraint was triggered: reserve was not called.",
+        "No constraint applies: reserve was not called.",
     )
     assert judged([untouched], [call("x")], config={"vacuous": "pass"})["score"] == 1.0
     both = judged([untouched, {"never": "delete_*"}], [call("delete_x")])
     assert both["score"] == 0.0
-    assert both["details"]["never_triggered"] == ["after every reserve comes charge"]
+    assert both["details"]["never_triggered"] == ["charge comes after every reserve"]
 
 
 @each(
@@ -319,7 +356,7 @@ def test_each_is_said_with_the_name_that_declare_has_for_it() -> None:
     criteria = EVALUATOR.read_criteria({"constraints": [{"never": BIG_REFUND}, {"chain_response": "a", "comes": "b"}]})
     assert EVALUATOR.sentences(criteria, EVALUATOR.read_settings({})) == [
         "refund (where args.amount is at least 100) is never called (absence)",
-        "right after every a comes b (chain_response)",
+        "b comes right after every a (chain_response)",
     ]
     criteria = EVALUATOR.read_criteria({"constraints": [{"never": {"where": {"error": {"$contains": "timed out"}}}}]})
     (sentence,) = EVALUATOR.sentences(criteria, EVALUATOR.read_settings({}))
@@ -344,10 +381,16 @@ class _OtherRuns:
 @each(
     ("constraint", "says"),
     [
-        ({"before": "refund", "comes": "find"}, "refund had none: find was called by clerk, which scope: trace sees."),
-        ({"if": "refund", "also": ["x", "ask"]}, "had none: ask was called by another agent, which scope: trace sees."),
-        ({"before": "refund", "comes": "x"}, "refund had none."),
-        ({"after": "refund", "comes": "find"}, "refund had none."),
+        (
+            {"before": "refund", "comes": "find"},
+            "without an earlier find; find was called by agent clerk, which counts only with scope: trace.",
+        ),
+        (
+            {"if": "refund", "also": ["x", "ask"]},
+            "without x or ask; ask was called by another agent, which counts only with scope: trace.",
+        ),
+        ({"before": "refund", "comes": "x"}, "refund (call 1) was made without an earlier x."),
+        ({"after": "refund", "comes": "find"}, "refund (call 1) was not followed by find."),
     ],
 )
 def test_what_another_agent_called_is_told_of(constraint: dict[str, Any], says: str) -> None:
@@ -372,8 +415,8 @@ def test_of_what_cannot_be_read_it_is_not_said_that_it_was_broken() -> None:
     found = judged([{"before": "refund", "comes": "approve"}, {"never": BIG_REFUND}], [unread])
     assert (found["outcome"], found["score"]) == ("fail", 0.0)
     assert found["explanation"].startswith(
-        "Kept 0 of 2 times: before every refund comes approve, and refund had none; "
-        "1 cannot be told: the arguments of a call were not recorded (refund"
+        "1 of 2 checks failed: refund (call 1) was made without an earlier approve; "
+        "1 more cannot be decided: the arguments of a call were not recorded (refund"
     )
     assert [
         violation.get("unknown") for item in found["details"]["constraints"] for violation in item["violations"]

@@ -66,7 +66,7 @@ def test_a_value_got_there_or_not(made: Any, fields: dict[str, Any], score: floa
 
 def test_both_calls_and_the_argument_are_named() -> None:
     found = judged(calls_of(PAGE, MAIL))
-    assert found.explanation == "What fetch returned was given to send as to."
+    assert found.explanation == "A value returned by fetch (call 1) was passed to send (call 2) as to."
     source = {"name": "fetch", "call": 1, "span_id": "0000000000000000"}
     target = {"name": "send", "call": 2, "span_id": "0000000000000001", "argument": "to"}
     assert found.details["flows"] == [{"from": source, "to": target}]

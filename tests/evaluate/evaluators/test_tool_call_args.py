@@ -112,8 +112,8 @@ def test_every_expected_call_is_justified() -> None:
         {"call": "b_0", "path": "args.secret", "problem": "unexpected", "found": "s3cr3t"},
     ]
     assert found.explanation == (
-        "1 of 4 expected calls made with the expected arguments; not called often enough: a, c; "
-        "not as expected: b_0 args.y.z[1] (different), b_0 args.secret (unexpected)."
+        "1 of 4 expected calls were made with the expected arguments; missing: a, c; "
+        "mismatched: b_0 args.y.z[1] (different), b_0 args.secret (unexpected)."
     )
 
 

@@ -45,7 +45,10 @@ def test_every_count_is_justified_and_with_strict_the_first_that_fails() -> None
             "c": "Actual: 0, Expected: = 1, Score: 0.0",
         }
     }
-    assert found.explanation == "1 of 3 listed tools called as often as expected; not: b, c."
+    assert found.explanation == (
+        "1 of 3 listed tools were called as often as expected; b was called once (expected more than 2 times), "
+        "c was called 0 times (expected exactly 1 time)."
+    )
     strict = score("tool-call-count", criteria, ["a", "b"], strict=True)
     assert strict.details == {"explained_tool_calls_count": {"b": "Actual: 1, Expected: > 2, Score: 0.0"}}
 

@@ -114,13 +114,12 @@ def test_expecting_nothing_is_a_mistake() -> None:
             "abcd",
             "ba",
             False,
-            "1 of 4 expected calls in the expected order; not called: c, d; "
-            "out of order or not called often enough: a.",
+            "1 of 4 expected calls were made in the expected order; missing: c, d; out of order, or missing: a.",
         ),
-        ("abcdefg", "", False, "0 of 7 expected calls in the expected order; not called: a, b, c and 4 more."),
-        ("ab", "ax", True, "Not exactly the expected order: as call 2, x was called where b was expected."),
-        ("ab", "a", True, "Not exactly the expected order: as call 2, nothing more was called where b was expected."),
-        ("a", "ab", True, "Not exactly the expected order: as call 2, b was called where nothing more was expected."),
+        ("abcdefg", "", False, "0 of 7 expected calls were made in the expected order; missing: a, b, c and 4 more."),
+        ("ab", "ax", True, "Call 2 was x, where b was expected."),
+        ("ab", "a", True, "b was expected as call 2, and no further call was made."),
+        ("a", "ab", True, "Call 2 was b, where no further call was expected."),
     ],
 )
 def test_the_explanation_says_what_is_wrong(expected: str, actual: str, strict: bool, explanation: str) -> None:

@@ -89,8 +89,8 @@ def test_every_expected_output_is_justified() -> None:
         {"call": "a_1", "path": "output", "problem": "different", "expected": "done", "found": "over"},
     ]
     assert found.explanation == (
-        "0 of 3 expected calls made with the expected output; not called often enough: b; "
-        "not as expected: a_0 output.status (different), a_1 output (different)."
+        "0 of 3 expected calls were made with the expected output; missing: b; "
+        "mismatched: a_0 output.status (different), a_1 output (different)."
     )
 
 

@@ -49,12 +49,12 @@ class Efficiency(ParameterModel):
         Literal["same_call", "same_name"],
         Field(description="A call is redundant when the one before has its name, and its arguments."),
     ] = "same_call"
-    redundancy_penalty: Annotated[float, Field(ge=0, le=1, description="Taken off for each redundant call.")] = 0.0
+    redundancy_penalty: Annotated[float, Field(ge=0, le=1, description="Deducted for each redundant call.")] = 0.0
     prerequisites: list[ToolName] = Field(
         default_factory=list, description="Tools that are not detours, in addition to the expected ones."
     )
     detour_penalty: Annotated[
-        float, Field(ge=0, le=1, description="Taken off for each call, but the last, of a tool that is a detour.")
+        float, Field(ge=0, le=1, description="Deducted for each call, but the last, of a tool that is a detour.")
     ] = 0.0
 
     @property
@@ -97,7 +97,7 @@ class Efficiency(ParameterModel):
             reasons.append(f"{len(calls)} calls where {self.optimal_calls} {enough} enough")
         reasons += [f"called again: {listed(redundant)}"] if redundant and self.redundancy_penalty else []
         reasons += [f"detours: {listed(detours)}"] if detours else []
-        text = f"Taken off for {'; '.join(reasons)}." if reasons else ""
+        text = f"Penalties: {'; '.join(reasons)}." if reasons else ""
         return TakenOff(
             factor, self.redundancy_penalty * len(redundant), self.detour_penalty * len(detours), details, text
         )

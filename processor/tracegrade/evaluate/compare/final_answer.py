@@ -127,7 +127,7 @@ def _lines(text: str, settings: AnswerSettings) -> Sequence[str]:
 def absent_score(settings: AnswerSettings) -> Score:
     """The score of an answer without the part that is judged."""
     keys = ", ".join(key for key, _ in settings.paths)
-    return Score(0.0, {"actual": None}, f"The answer has no part {keys}.")
+    return Score(0.0, {"actual": None}, f"The answer has no {keys}.")
 
 
 def shown(expected: Expected | str, actual: JsonValue) -> dict[str, JsonValue]:

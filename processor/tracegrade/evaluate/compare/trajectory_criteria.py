@@ -107,7 +107,7 @@ class Settings(ParameterModel):
     ] = "any"
     concurrency: Concurrency = "batches"
     include_failed: Annotated[bool, Field(description="Calls that failed count as calls.")] = True
-    efficiency: Annotated[Efficiency | None, Field(description="What is taken off for calls not needed.")] = None
+    efficiency: Annotated[Efficiency | None, Field(description="Deductions for unnecessary calls.")] = None
     negate: Annotated[bool, Field(description="1 - score: use it for what must not happen.")] = False
     on_empty: Annotated[Literal["score", "skip", "error"], Field(description="When tool_calls is an empty list.")] = (
         "score"

@@ -34,7 +34,7 @@ from tracegrade.evaluate.constraints.agreement import Same, words_of_same
 from tracegrade.evaluate.constraints.sides import KINDS_OF_SIDES, Side, SideTable, Where, rule_of, words_of
 from tracegrade.evaluate.criteria.field_types import Compiler
 from tracegrade.evaluate.criteria.parameters import ParameterModel
-from tracegrade.evaluate.wording import counted
+from tracegrade.evaluate.wording import times
 
 _Same: TypeAlias = Annotated[
     Same | None,
@@ -129,8 +129,14 @@ class Paired(Form):
 
     def _said(self, shown: Callable[[Side], str]) -> str:
         same = "" if self.same is None else f" with {words_of_same(self.same)}"
-        within = "" if self.within is None else f" within {duration_text(self.within)}"
+        within = "" if self.within is None else f" within {self.within_text}"
         return f"{super()._said(shown)}{same}{within}"
+
+    @property
+    def within_text(self) -> str:
+        """The time limit, as ``50ms``."""
+        assert self.within is not None
+        return duration_text(self.within)
 
 
 _Needing: TypeAlias = Annotated[Side, Field(description="The calls that need another one.")]
@@ -140,7 +146,7 @@ _Comes: TypeAlias = Annotated[Side, Field(description="The calls of which one ha
 class Before(Paired):
     """Before each such call comes one of the others."""
 
-    word, template, says = "before", "precedence", "before every {} comes {}"
+    word, template, says = "before", "precedence", "{1} comes before every {0}"
     side_fields = ("before", "comes")
     before: _Needing = _written("before", "precedence")
     comes: _Comes
@@ -149,7 +155,7 @@ class Before(Paired):
 class After(Paired):
     """After each such call comes one of the others."""
 
-    word, template, says = "after", "response", "after every {} comes {}"
+    word, template, says = "after", "response", "{1} comes after every {0}"
     side_fields = ("after", "comes")
     after: _Needing = _written("after", "response")
     comes: _Comes
@@ -158,7 +164,7 @@ class After(Paired):
 class RightAfter(Paired):
     """The call right after each such call is one of the others."""
 
-    word, template, says = "right_after", "chain_response", "right after every {} comes {}"
+    word, template, says = "right_after", "chain_response", "{1} comes right after every {0}"
     side_fields = ("right_after", "comes")
     right_after: _Needing = _written("right_after", "chain_response")
     comes: _Comes
@@ -167,7 +173,7 @@ class RightAfter(Paired):
 class RightBefore(Paired):
     """The call right before each such call is one of the others."""
 
-    word, template, says = "right_before", "chain_precedence", "right before every {} comes {}"
+    word, template, says = "right_before", "chain_precedence", "{1} comes right before every {0}"
     side_fields = ("right_before", "comes")
     right_before: _Needing = _written("right_before", "chain_precedence")
     comes: _Comes
@@ -176,7 +182,7 @@ class RightBefore(Paired):
 class BetweenTwo(Paired):
     """Before each such call comes a new one of the others: made since the last such call before it."""
 
-    word, template, says = "between_two", "alternate_precedence", "before every {} comes a new {}"
+    word, template, says = "between_two", "alternate_precedence", "a new {1} comes before every {0}"
     side_fields = ("between_two", "comes")
     between_two: _Needing = _written("between_two", "before_each", "alternate_precedence")
     comes: _Comes = _written("comes", "comes_a_new")
@@ -186,9 +192,6 @@ class BetweenTwo(Paired):
         """As of every `Form`."""
         return [_A_NEW, *([word, "comes"] for word in (cls.word, cls.template))]
 
-    def _said(self, shown: Callable[[Side], str]) -> str:
-        return f"{super()._said(shown)}, one before the first and one between each two"
-
 
 # These two belong together: either of them beside another word would read like a weaker sentence.
 _A_NEW = ("before_each", "comes_a_new")
@@ -197,7 +200,7 @@ _A_NEW = ("before_each", "comes_a_new")
 class If(Paired):
     """Where such a call is made, one of the others is made too, before or after it."""
 
-    word, template, says = "if", "responded_existence", "before or after every {} comes {}"
+    word, template, says = "if", "responded_existence", "{1} comes before or after every {0}"
     side_fields = ("if_", "also")
     if_: Annotated[_Needing, Field(serialization_alias="if")] = _written("if", "responded_existence")
     also: Annotated[Side, Field(description="The calls of which one has to be made, too, before or after.")]
@@ -224,7 +227,7 @@ class Counted(Form):
         return (0 if self.word == "at_most" else number), (None if self.word == "at_least" else number)
 
     def _said(self, shown: Callable[[Side], str]) -> str:
-        return self.says.format(of=shown(self.of), times=counted(self._number, "time"))
+        return self.says.format(of=shown(self.of), times=times(self._number))
 
     @property
     def _number(self) -> int:
@@ -269,7 +272,7 @@ def _check_two(sides: Any) -> Any:
 class NotBoth(Form):
     """Calls of one of the two sides are made, or of none."""
 
-    word, template, says = "not_both", "not_coexistence", "{} and {} are not both called"
+    word, template, says = "not_both", "not_coexistence", "{} and {} are never both called"
     same: _Same = None
     not_both: Annotated[
         list[Side], BeforeValidator(_check_two), Field(min_length=2, max_length=2, description="The two sides.")

@@ -81,30 +81,34 @@ class Where(ParameterModel):
         return NameTable([] if self.agent is None else [listed_names(self.agent)], "glob")
 
     @property
-    def words_without_values(self) -> str:
-        """What it asks for, with paths in place of what it says of arguments and outputs."""
+    def paths(self) -> list[str]:
+        """What it asks for, as paths in place of values: ``args.amount as in the rule``."""
         paths = [f"args.{name}" for name in self.args.members] if isinstance(self.args, ExpectedObject) else []
         paths += ["output"] if self.output is not None else []
         paths += [f"error.{name}" for name in self._asked_of_error]
-        said = [f"args {self.args.in_words()}"] if isinstance(self.args, SecretMatcher) else []
-        said += [f"{', '.join(paths)} as given"] if paths else []
-        return ", and ".join(said + self._of_the_call)
+        secret = ["a secret in its arguments"] if isinstance(self.args, SecretMatcher) else []
+        return [*secret, *([f"{', '.join(paths)} as in the rule"] if paths else [])]
 
     @property
-    def words(self) -> str:
-        """What it asks for, as a person would say it: ``args.amount is at least 100 and it failed``."""
+    def values(self) -> list[str]:
+        """What it asks for, with its values: ``where args.amount is at least 100``."""
         said: list[str] = [] if self.args is None else [*members_in_words("args", self.args)]
         if self.output is not None:
             (criterion,) = self.output.parts()
             said += members_in_words("output", criterion)
         if isinstance(self.error, ExpectedObject):
             said += members_in_words("error", self.error)
-        return ", and ".join(said + self._of_the_call)
+        return [f"where {', and '.join(said)}"] if said else []
 
     @property
-    def _of_the_call(self) -> list[str]:
-        said = ["it failed" if self.error else "it did not fail"] if isinstance(self.error, bool) else []
-        return said + ([] if self.agent is None else [f"the agent is {' or '.join(listed_names(self.agent))}"])
+    def outcome(self) -> str:
+        """``failed`` or ``successful``; empty where either will do."""
+        return ("failed" if self.error else "successful") if isinstance(self.error, bool) else ""
+
+    @property
+    def by_agent(self) -> list[str]:
+        """``by agent planner``; empty where any agent will do."""
+        return [] if self.agent is None else [f"by agent {' or '.join(listed_names(self.agent))}"]
 
     @property
     def _asked_of_error(self) -> Sequence[str]:
@@ -190,34 +194,42 @@ Side: TypeAlias = Annotated[
 
 def conditions_of(side: Side) -> list[Where]:
     """What calls must also be, of each of a side's tools that says so."""
-    items = side if isinstance(side, list) else [side]
-    return [item.where for item in items if isinstance(item, ToolWhere)]
+    return [item.where for item in _items(side) if isinstance(item, ToolWhere)]
 
 
 def tools_named(side: Side) -> list[str]:
     """The tools of a side as it names them, globs among them."""
-    items = side if isinstance(side, list) else [side]
-    return [name for item in items for name in listed_names(item if isinstance(item, str) else item.tool)]
+    return [name for item in _items(side) for name in listed_names(item if isinstance(item, str) else item.tool)]
 
 
 def words_of(side: Side) -> str:
-    """A side as a person would say it, without values."""
-    return _said(side, lambda where: where.words_without_values)
+    """A side without values: ``successful hold_seat (args.trip as in the rule)``."""
+    return " or ".join(_item_in_words(item, lambda where: where.paths) for item in _items(side))
 
 
 def rule_of(side: Side) -> str:
-    """A side as a person would say it, with what the rule says of it."""
-    return _said(side, lambda where: where.words and f"where {where.words}")
+    """A side with the values that the rule names: ``refund (where args.amount is at least 100)``."""
+    return " or ".join(_item_in_words(item, lambda where: where.values) for item in _items(side))
 
 
-def _said(side: Side, shown: Callable[[Where], str]) -> str:
-    parts = []
-    for item in side if isinstance(side, list) else [side]:
-        names = item if isinstance(item, str) else " or ".join(listed_names(item.tool))
-        names = "any tool" if names == "*" else names
-        conditions = "" if isinstance(item, str) else shown(item.where)
-        parts.append(f"{names} ({conditions})" if conditions else names)
-    return " or ".join(parts)
+def _items(side: Side) -> list[str | ToolWhere]:
+    return side if isinstance(side, list) else [side]
+
+
+def _item_in_words(item: str | ToolWhere, conditions_of: Callable[[Where], list[str]]) -> str:
+    names = item if isinstance(item, str) else " or ".join(listed_names(item.tool))
+    if isinstance(item, str):
+        return _any_tool(names)
+    conditions, outcome = [*conditions_of(item.where), *item.where.by_agent], item.where.outcome
+    if outcome and names == "*":
+        conditions = [outcome, *conditions]
+    elif outcome:
+        names = f"{outcome} {names}"
+    return f"{_any_tool(names)} ({', '.join(conditions)})" if conditions else names
+
+
+def _any_tool(names: str) -> str:
+    return "any tool" if names == "*" else names
 
 
 class SideTable:
@@ -226,7 +238,7 @@ class SideTable:
     __slots__ = ("_items", "_of_any_tool", "_table", "by_name")
 
     def __init__(self, side: Side) -> None:
-        self._items = side if isinstance(side, list) else [side]
+        self._items = _items(side)
         names = [tools_named(item) for item in self._items]
         self._table = NameTable(names, "glob")
         self._of_any_tool = {index for index, tools in enumerate(names) if "*" in tools}

@@ -7,7 +7,7 @@ from pydantic import Field
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import Evidence, Score
-from tracegrade.evaluate.wording import counted
+from tracegrade.evaluate.wording import were
 
 
 class Criteria(ParameterModel):
@@ -22,11 +22,11 @@ class Settings(ParameterModel):
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     calls = len(evidence.calls)
-    made = f"{counted(calls, 'call')} made" if calls else "No tool was called"
+    made = f"{were(calls, 'call')} made" if calls else "No tool was called"
     if criteria.should_call_tool is (calls > 0):
         text = f"{made}, as expected."
     else:
-        text = f"{made}; {'a' if criteria.should_call_tool else 'no'} tool should be called."
+        text = f"{made}, where {'a' if criteria.should_call_tool else 'no'} tool should be called."
     return Score(float(criteria.should_call_tool is (calls > 0)), {"tool_called": calls > 0}, text)
 
 

@@ -108,7 +108,7 @@ def _compiled(text: bytes | str) -> JsonSchema | None:
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     made = evidence.once(names)
     if not made:
-        return Score(1.0, {}, "Nothing was called, so no arguments are invalid.")
+        return Score(1.0, {}, "No call was made, so there are no arguments to check.")
     schemas = _schemas(evidence, criteria, settings)
     unknown = [name for name in made if name not in schemas]
     work = Work(evidence=evidence)
@@ -141,16 +141,16 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         "errors": errors[:_MAX_ERRORS],
     }
     if not judged:
-        return Score(None, details, f"No schema is known of the tools that were called: {listed(unknown)}.")
+        return Score(None, details, f"No schema is known for the called tools: {listed(unknown)}.")
     valid = judged - invalid
     # A schema for any tool says what no tool may be given; one of a tool says what that tool takes.
     is_of_any = ANY_TOOL in criteria.schemas
     calls = f"{invalid} of {counted(judged, 'call')}" if invalid else counted(judged, "call")
     if invalid:
-        said = "hold something forbidden" if is_of_any else "do not fit the schema of the tool"
+        said = "contain something forbidden" if is_of_any else "do not fit the schema of the tool"
         text = f"The arguments of {calls} {said}: {listed(invalid_names)}."
     else:
-        said = "hold nothing forbidden" if is_of_any else "fit the schema of the tool"
+        said = "contain nothing forbidden" if is_of_any else "fit the schema of the tool"
         text = f"The arguments of {calls} {said}."
     return with_unknown(Score(valid / judged, details, text), work.unknown, (valid + maybe) / judged)
 

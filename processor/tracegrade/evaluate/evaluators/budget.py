@@ -96,16 +96,16 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     if not broken and len(known) < len(limits):
         return Score(None, details, _unknown(evidence, [name for name in limits if name not in known]))
     within = "; ".join(_of_limit(name, limit, used) for name, (limit, used) in known.items())
-    text = f"Over the limit: {'; '.join(broken)}." if broken else f"Within the limits: {within}."
+    text = f"Over budget: {'; '.join(broken)}." if broken else f"Within budget: {within}."
     return Score((len(known) - len(broken)) / len(known), details, text)
 
 
 def _of_limit(name: str, limit: float, used: float) -> str:
     if name == "cost":
-        return f"a cost of {used:g}, where {limit:g} is allowed"
+        return f"cost {used:g} (limit {limit:g})"
     if name == "duration":
-        return f"{used:g} s of {limit:g} s"
-    return f"{used:g} {name if used != 1 else _SINGULAR.get(name, name)} of {limit:g}"
+        return f"{used:g} s (limit {limit:g} s)"
+    return f"{used:g} {name if used != 1 else _SINGULAR.get(name, name)} (limit {limit:g})"
 
 
 def _unknown(evidence: Evidence, names: list[str]) -> str:

@@ -41,7 +41,7 @@ from tracegrade.evaluate.pairing.by_name import (
     with_next_unused,
 )
 from tracegrade.evaluate.unknown import Arguments, arguments_or_unknown, in_both_readings
-from tracegrade.evaluate.wording import ArgumentExcerpts, OutputExcerpts, all_of, counted, listed
+from tracegrade.evaluate.wording import ArgumentExcerpts, OutputExcerpts, all_of, counted, listed, were
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.range import Range
@@ -294,10 +294,11 @@ def _judge(
     differ = listed_differences(part.root, _differing(expected, failed, found, work))
     details: dict[str, JsonValue] = {part.key: _explained(expected, evidence, shown, pairs), "differences": differ}
     uncalled = [name for name, position in zip(names, shown, strict=True) if position is None]
-    reasons = [f"not called often enough: {listed(uncalled)}"] if uncalled else []
+    reasons = [f"missing: {listed(uncalled)}"] if uncalled else []
     if paths := paths_of(differ):
-        reasons += [f"not as expected: {listed(paths)}", *origins_of(differ)]
-    text = f"{matched} of {counted(of, 'expected call')} made with the expected {part.words}; {'; '.join(reasons)}."
+        reasons += [f"mismatched: {listed(paths)}", *origins_of(differ)]
+    made = f"{matched} of {were(of, 'expected call')} made with the expected {part.words}"
+    text = "; ".join([made, *reasons]) + "."
     least, most = (float(some == of) if settings.strict else some / of for some in (matched, matched + more))
     ends = Range(least, most, TOO_MANY) if more else None
     return Score(least, details, text, range=ends, pairing=pairing), work.unknown

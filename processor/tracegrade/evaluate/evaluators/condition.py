@@ -130,11 +130,11 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
 def _justify(expression: CelExpression, variables: _Variables, evidence: Evidence, *, holds: bool) -> Justification:
     found = islice(values_read(expression.tree, variables.of(evidence, expression)), _MAX_SHOWN)
     read = {path: _shown(value) for path, value in found}
-    said = f"; it reads {listed(read)}" if read else ""
+    said = f"; it read {listed(read)}" if read else ""
     text = (
-        f"The condition holds for {counted(len(evidence.calls), 'call')}."
+        f"The condition is true ({counted(len(evidence.calls), 'call')})."
         if holds
-        else f"The condition does not hold{said}."
+        else f"The condition is false{said}."
     )
     return {"expression": expression.source, "holds": holds, "read": read}, text
 

@@ -40,46 +40,38 @@ What cannot be read where a condition needs it leaves the evaluation without a s
 it passes; so does a span that is a tool call and names no tool: it may be any call.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from functools import cached_property, partial
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
 from tracegrade.evaluate.call_facts import REMEMBERED, NamesMade, unread_call
-from tracegrade.evaluate.constraints.agreement import pairs_of, words_of_same
 from tracegrade.evaluate.constraints.check import Activation, Checked, check
 from tracegrade.evaluate.constraints.forms import (
-    AtMost,
-    Before,
-    BetweenTwo,
     Constraint,
-    Counted,
-    First,
-    If,
-    Last,
-    Never,
-    NotBoth,
     Paired,
-    RightBefore,
 )
-from tracegrade.evaluate.constraints.sides import tools_named, words_of
+from tracegrade.evaluate.constraints.sides import tools_named
+from tracegrade.evaluate.constraints.wording import (
+    LOOKING_BACK,
+    explanation,
+    nearest,
+    not_triggered,
+    unreadable,
+    untouched,
+)
 from tracegrade.evaluate.criteria.parameters import Concurrency, DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Justification, Score
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.unknown import sentence
-from tracegrade.evaluate.wording import counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.range import Range
-from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.tri import Unknown
 
 _MAX_SHOWN = 20  # violations of one constraint in the details
-_MAX_READABLE = 200  # characters of the sentences of constraints that were kept
-_MAX_SAID = 3  # violations in the explanation
-_LOOKING_BACK = (Before, RightBefore, BetweenTwo, If)  # what they need may have been called elsewhere, before
 
 
 class Criteria(ParameterModel):
@@ -104,7 +96,7 @@ class Settings(NotedSettings):
     """How it is judged."""
 
     vacuous: Annotated[
-        Literal["not_evaluable", "pass"], Field(description="What comes of it when no constraint was triggered.")
+        Literal["not_evaluable", "pass"], Field(description="The outcome when no constraint applies.")
     ] = "not_evaluable"
     concurrency: Concurrency = "batches"
     default_evaluation_criteria: DefaultCriteria[Criteria] = None
@@ -175,12 +167,12 @@ def _judged(found: _Found, evidence: Evidence, settings: Settings) -> Score:
     justify = partial(_justified, checked, evidence)
     if at_worst == at_best:
         return Score(at_worst, justify=justify)
-    why = _unknown(checked) if unread is None else sentence(unread)
+    why = unreadable(checked) if unread is None else sentence(unread)
     return Score(at_worst, justify=justify, range=Range(at_worst, at_best, why))
 
 
 def _justified(checked: Sequence[Checked], evidence: Evidence) -> Justification:
-    return _details(checked, evidence), _explanation(checked, evidence)
+    return _details(checked, evidence), explanation(checked, evidence)
 
 
 def _find(evidence: Evidence, criteria: Criteria, unread: Unknown | None, concurrency: Concurrency) -> _Found:
@@ -213,117 +205,12 @@ def _untriggered(checked: Sequence[Checked], evidence: Evidence, settings: Setti
         why = sentence(unread)
         return Score(0.0 if settings.vacuous == "pass" else None, details, why, range=Range(0.0, 1.0, why))
     if not activations:
-        text = f"No constraint was triggered: {_never_triggered(checked)}."
-        return Score(1.0 if settings.vacuous == "pass" else None, details, text)
-    why = _unknown(checked)
+        return Score(1.0 if settings.vacuous == "pass" else None, details, not_triggered(checked))
+    why = unreadable(checked)
     if settings.vacuous == "pass":
         least = _share_at_worst(activations)
         return Score(least, details, why, range=Range(least, 1.0, why))
     return Score(None, details, why)
-
-
-def _never_triggered(checked: Sequence[Checked]) -> str:
-    needing = [
-        words_of(each.form.sides[0]) for each in checked if isinstance(each.form, Paired) and not each.activations
-    ]
-    return f"{listed(needing)} was not called"
-
-
-def _unknown(checked: Sequence[Checked]) -> str:
-    """What cannot be read."""
-    for each in checked:
-        if all(activation.certain and activation.at_worst is activation.at_best for activation in each.activations):
-            continue
-        if (unknown := each.unknown) is not None:
-            return sentence(unknown)
-    return "a constraint has a bound in time, and the times of calls were not recorded"
-
-
-def _explanation(checked: Sequence[Checked], evidence: Evidence) -> str:
-    broken = list(_violations(checked))
-    total = sum(len(each.activations) for each in checked)
-    unheld = _untouched(checked)
-    if not broken:
-        sentences = "; ".join(each.form.sentence for each in checked if each.activations)
-        text = f"Kept {total} of {counted(total, 'time')}"
-        if len(sentences) <= _MAX_READABLE:
-            text = f"{text}: {sentences}"
-        else:  # of patterns of names: those of the calls say more
-            places = sorted({place for each in checked for found in each.activations for place in found.calls})
-            names = listed(evidence.calls[place].name for place in places)
-            text = f"{text}, for {names}" if names else f"{text}, over {counted(len(evidence.calls), 'call')}"
-        return f"{text}; {counted(len(unheld), 'constraint')} never triggered." if unheld else f"{text}."
-    surely = [(each, activation) for each, activation in broken if not activation.is_doubtful]
-    said = [_why(each, activation, evidence) for each, activation in surely[:_MAX_SAID]]
-    if len(surely) > _MAX_SAID:
-        said.append(f"and {len(surely) - _MAX_SAID} more")
-    if doubtful := len(broken) - len(surely):
-        said.append(f"{doubtful} cannot be told: {_unknown(checked)}")
-    return f"Kept {total - len(broken)} of {total} times: {'; '.join(said)}."
-
-
-def _untouched(checked: Sequence[Checked]) -> list[str]:
-    return [each.form.sentence for each in checked if not each.activations]
-
-
-def _violations(checked: Sequence[Checked]) -> Iterator[tuple[Checked, Activation]]:
-    for each in checked:
-        for activation in each.activations:
-            if activation.is_broken:
-                yield each, activation
-
-
-def _why(checked: Checked, activation: Activation, evidence: Evidence) -> str:
-    """What is wrong, in words that name tools."""
-    form = checked.form
-    names = [evidence.calls[place].name for place in activation.calls]
-    if isinstance(form, Paired):
-        found = _nearest_miss(checked, activation.calls[0], evidence)
-        return f"{form.sentence}, and {listed(names)} had none{found}"
-    if isinstance(form, Never):
-        return f"{form.sentence}, and {listed(names)} was"
-    if isinstance(form, NotBoth):
-        return f"{form.sentence}, and {' and '.join(names)} were"
-    if isinstance(form, AtMost) and form.same is not None:
-        return f"{form.sentence}, and {listed(names)} was called more often"
-    if isinstance(form, Counted):
-        return f"{form.sentence}, and it was {counted(len(names), 'time')}"
-    assert isinstance(form, First | Last), "the words are all known"
-    return f"{form.sentence}, and it was {listed(names)}" if names else f"{form.sentence}, and none was made"
-
-
-def _nearest_miss(checked: Checked, position: int, evidence: Evidence) -> str:
-    """What came nearest to what was needed; "" where nothing came near."""
-    form, keys = checked.form, checked.keys
-    assert isinstance(form, Paired)
-    assert keys is not None
-    if form.same is not None and keys.of_first[position] is None:
-        return f": it has no {listed(first for first, _ in pairs_of(form.same))} itself"
-    place = _counterpart(checked, position)
-    if place is None:
-        return _elsewhere(form, evidence.calls[position], evidence)
-    name = listed([evidence.calls[place].name])
-    if form.same is not None and keys.of_other[place] is None:
-        return f": the nearest {name} has no {listed(other for _, other in pairs_of(form.same))}"
-    if keys.of_first[position] != keys.of_other[place]:
-        assert form.same is not None, "without it all agree"
-        return f": the nearest {name} does not have {words_of_same(form.same)}"
-    if isinstance(form, BetweenTwo) and place < position:
-        return f": the {name} before it was that of another call"
-    if form.within is not None and (place < position) is (form.word not in ("after", "right_after")):
-        return f": the nearest {name} was not so near in time"
-    return f": {name} came {'before' if place < position else 'after'} it"
-
-
-def _elsewhere(form: Paired, call: ToolCall, evidence: Evidence) -> str:
-    """That another agent made what is missing before `call`; "" where none did."""
-    context = evidence.trace_context
-    if context is None or not isinstance(form, _LOOKING_BACK):
-        return ""
-    for tool in tools_named(form.sides[1]):
-        if (agent := context.agent_that_called(tool, call)) is not None:
-            return f": {listed([tool])} was called by {agent or 'another agent'}, which scope: trace sees"
-    return ""
 
 
 def _not_called(checked: Sequence[Checked], evidence: Evidence) -> list[JsonValue]:
@@ -332,22 +219,10 @@ def _not_called(checked: Sequence[Checked], evidence: Evidence) -> list[JsonValu
     missing = (
         tool
         for each in checked
-        if isinstance(each.form, _LOOKING_BACK) and any(activation.is_broken for activation in each.activations)
+        if isinstance(each.form, LOOKING_BACK) and any(activation.is_broken for activation in each.activations)
         for tool in tools_named(each.form.sides[1])
     )
     return [*dict.fromkeys(tool for tool in missing if tool not in called)]
-
-
-def _counterpart(checked: Checked, position: int) -> int | None:
-    """The other call that came nearest to what was needed: one that agrees before one that does not, the nearest."""
-    keys = checked.keys
-    assert keys is not None
-    places = [place for place, is_meant in enumerate(checked.meant[1].certain) if is_meant and place != position]
-    return min(
-        places,
-        key=lambda place: (keys.of_first[position] != keys.of_other[place], abs(place - position), place),
-        default=None,
-    )
 
 
 def _details(checked: Sequence[Checked], evidence: Evidence) -> dict[str, JsonValue]:
@@ -364,7 +239,7 @@ def _details(checked: Sequence[Checked], evidence: Evidence) -> dict[str, JsonVa
                 "violations": shown,
             }
         )
-    details: dict[str, JsonValue] = {"constraints": constraints, "never_triggered": [*_untouched(checked)]}
+    details: dict[str, JsonValue] = {"constraints": constraints, "never_triggered": [*untouched(checked)]}
     if not_called := _not_called(checked, evidence):
         details["not_called"] = not_called
     return details
@@ -373,7 +248,7 @@ def _details(checked: Sequence[Checked], evidence: Evidence) -> dict[str, JsonVa
 def _violation(checked: Checked, activation: Activation, evidence: Evidence) -> dict[str, JsonValue]:
     calls: list[JsonValue] = [_call(place, evidence) for place in activation.calls[:_MAX_SHOWN]]
     found: dict[str, JsonValue] = {"calls": calls}
-    if isinstance(checked.form, Paired) and (near := _counterpart(checked, activation.calls[0])) is not None:
+    if isinstance(checked.form, Paired) and (near := nearest(checked, activation.calls[0])) is not None:
         found["nearest"] = _call(near, evidence)
     if activation.is_doubtful:
         found["unknown"] = True
@@ -387,7 +262,7 @@ def _call(place: int, evidence: Evidence) -> dict[str, JsonValue]:
 
 EVALUATOR = Evaluator(
     name="constraints",
-    summary="Do the calls keep to what was said of their order and number?",
+    summary="Do the calls satisfy constraints on their order and number?",
     Criteria=Criteria,
     Settings=Settings,
     score=_score,

@@ -115,7 +115,7 @@ def _of_matcher(expected: Expected, text: str, evidence: Evidence, settings: Set
     if settings.negated:
         said = ["The answer contains something forbidden" if is_there else "The answer contains nothing forbidden"]
     else:
-        said = ["The answer contains what is expected" if is_there else "The answer does not contain what is expected"]
+        said = [f"The answer {'contains' if is_there else 'does not contain'} what was expected"]
     if score < 1:
         details |= looked_up(list(expected.lookups(work)))
         said += origins_of([details])

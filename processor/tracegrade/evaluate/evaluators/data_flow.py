@@ -32,7 +32,7 @@ from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.unknown import sentence, unknown_parts
-from tracegrade.evaluate.wording import counted, listed
+from tracegrade.evaluate.wording import counted, listed, numbered
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.range import Range
@@ -160,7 +160,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         elif unknown is None:
             unknown = unread_call(evidence)
         if unknown is not None:
-            text = "It is not known whether a value got there."
+            text = "It cannot be decided whether a value reached the target."
             return Score(0.0, {"flows": []}, text, range=Range(0.0, 1.0, sentence(unknown)))
     shown: list[JsonValue] = [_shown(flow, evidence) for flow in flows[:_MAX_SHOWN]]
     return Score(0.0 if flows else 1.0, {"flows": shown}, _said(flows, evidence, sources, targets))
@@ -256,14 +256,14 @@ def _said(flows: Sequence[_Flow], evidence: Evidence, sources: Meant, targets: M
     if not flows:
         returned_by, given_to = ([evidence.calls[place].name for place in side.places] for side in (sources, targets))
         if not returned_by:
-            return "No tool was called whose values must not get anywhere."
+            return "No source tool was called."
         if not given_to:
-            return "No tool was called that must not be given such a value."
-        return f"Nothing that {listed(returned_by)} returned was given to {listed(given_to)}."
+            return "No target tool was called after a source."
+        return f"No value returned by {listed(returned_by)} was passed to {listed(given_to)}."
     source, target, _ = flows[0]
-    names = evidence.calls[source.place].name, evidence.calls[target.place].name
     more = f"; and {counted(len(flows) - 1, 'more value')}" if len(flows) > 1 else ""
-    return f"What {listed(names[:1])} returned was given to {listed(names[1:])} as {listed([target.name])}{more}."
+    into = f"{numbered(evidence, target.place)} as {listed([target.name])}"
+    return f"A value returned by {numbered(evidence, source.place)} was passed to {into}{more}."
 
 
 def _shown(flow: _Flow, evidence: Evidence) -> JsonValue:
@@ -286,7 +286,7 @@ def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
 
 EVALUATOR = Evaluator(
     name="data-flow",
-    summary="Did a value get from where it must not, into the arguments of a tool?",
+    summary="Did a value returned by one tool reach the arguments of another that must not get it?",
     Criteria=Criteria,
     Settings=Settings,
     score=_score,

@@ -188,9 +188,9 @@ def _is_same(expected: Expected, actual: JsonValue, settings: ExactSettings, wor
 
 def _explain_same(score: float, settings: ExactSettings) -> str:
     if score not in (0.0, 1.0):
-        return "Some lines of the answer are the expected ones."
-    what = "a forbidden one" if settings.negated else "the expected one"
-    return f"The answer is {what}." if (score == 1) is not settings.negated else f"The answer is not {what}."
+        return "Some lines of the answer equal the expected ones."
+    verb = "equals" if (score == 1) is not settings.negated else "differs from"
+    return f"The answer {verb} the {'forbidden' if settings.negated else 'expected'} one."
 
 
 def _sentences(criteria: Criteria, settings: ExactSettings) -> list[str]:
@@ -203,7 +203,7 @@ def _judge_leaves(expected: Expected, actual: JsonValue, settings: SimilaritySet
         (matched, at_best), total = work.ends(_meets_matcher(expected, actual, work)), 1
     else:
         (matched, at_best), total = _leaves(expected, _decoded(expected, actual), work)
-    text = f"{matched:.2f} of {total} expected {'leaf matches' if total == 1 else 'leaves match'}."
+    text = f"{matched:.2f} of {total} expected {'value matches' if total == 1 else 'values match'}."
     details: dict[str, JsonValue] = {"matched_leaves": matched, "total_leaves": float(total)}
     ends = (min(1.0, matched / total), min(1.0, at_best / total)) if total else (1.0, 1.0)
     return ends, details, text
@@ -294,7 +294,7 @@ JSON_SIMILARITY = Evaluator(
     Settings=SimilaritySettings,
     score=_by(
         lambda wanted, found, settings, work: (_text_similarity(wanted, found, work),) * 2,
-        lambda score, settings: "The lines of the answer are compared one by one.",
+        lambda score, settings: "The answer was compared line by line.",
         _judge_leaves,
     ),
     with_further_calls=same_score,

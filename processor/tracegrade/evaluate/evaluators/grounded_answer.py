@@ -26,7 +26,7 @@ from tracegrade.evaluate.grounding.numbers import readings
 from tracegrade.evaluate.grounding.sources import Source, Sources
 from tracegrade.evaluate.json_values import json_text
 from tracegrade.evaluate.unknown import answer_or_unknown, sentence, undecided, unknown_parts
-from tracegrade.evaluate.wording import counted
+from tracegrade.evaluate.wording import agreeing, counted
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.range import Range
@@ -69,7 +69,7 @@ class Settings(ParameterModel):
     ] = 11
     sums: Annotated[bool, Field(description="What two given numbers add up to counts as given.")] = True
     vacuous: Annotated[
-        Literal["not_evaluable", "pass"], Field(description="What comes of an answer that names nothing.")
+        Literal["not_evaluable", "pass"], Field(description="The outcome for an answer that contains no value.")
     ] = "not_evaluable"
     default_evaluation_criteria: DefaultCriteria[Criteria] = None
 
@@ -97,10 +97,10 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     found = [claim for claim in named if _counts(claim, criteria, settings)]
     if evidence.redacted and is_unknown(answer):
         why = sentence(Unknown("redacted", "final_answer"))
-        text = "It is not known what the answer names."
+        text = "The answer was redacted, so its values cannot be checked."
         return Score(0.0, {"named": len(found)}, text, range=Range(0.0, 1.0, why))
     if not found:
-        text = "The answer names nothing that could be looked for."
+        text = "The answer contains no value to check."
         return Score(1.0 if settings.vacuous == "pass" else None, {"named": 0}, text)
     judged = _judge(found, evidence.run.once(Sources), settings, work)
     unread = _unread(evidence) if judged.ungiven else None
@@ -164,17 +164,19 @@ def _details(judged: _Judged) -> dict[str, JsonValue]:
 
 def _explanation(judged: _Judged) -> str:
     named = len(judged.ungiven) + len(judged.derived) + len(judged.given)
-    derived = f", {counted(len(judged.derived), 'sum')} of two among them" if judged.derived else ""
     if not judged.ungiven:
-        return f"All that the answer names ({counted(named, 'value')}{derived}) was given."
+        every = "The value" if named == 1 else f"All {named} values"
+        sums = f" ({counted(len(judged.derived), 'sum')} of two)" if judged.derived else ""
+        return f"{every} in the answer {agreeing(named, 'comes', 'come')} from the prompt or an output{sums}."
     kinds = [claim.kind for claim in judged.ungiven]
-    said = " and ".join(counted(kinds.count(kind), _WHAT[kind]) for kind in dict.fromkeys(kinds))
-    return f"Of {counted(named, 'value')} that the answer names, neither the prompt nor an output gave {said}."
+    ungiven = " and ".join(counted(kinds.count(kind), _WHAT[kind]) for kind in dict.fromkeys(kinds))
+    come = agreeing(len(kinds), "comes", "come")
+    return f"{ungiven} of {counted(named, 'value')} in the answer {come} from neither the prompt nor an output."
 
 
 EVALUATOR = Evaluator(
     name="grounded-answer",
-    summary="Does all that the final answer names come from the prompt or from an output?",
+    summary="Do all values in the final answer come from the prompt or an output?",
     Criteria=Criteria,
     Settings=Settings,
     score=_score,

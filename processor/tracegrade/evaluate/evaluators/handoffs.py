@@ -28,7 +28,7 @@ from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.handoffs_made import handoffs_made
 from tracegrade.evaluate.unknown import sentence
-from tracegrade.evaluate.wording import MAX_LISTED, agreeing, counted, listed
+from tracegrade.evaluate.wording import MAX_LISTED, agreeing, counted, listed, were
 from tracegrade.model.handoff import Handoff, SeenIn, plain_name
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.stand_ins import is_unknown
@@ -104,7 +104,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     unread = unread_call(evidence) if "calls" in settings.seen_in else None
     found = list(_checks(handoffs, criteria, more_may_be=unread is not None))
     if not found:
-        return Score(None, {}, "Nothing is asked of handoffs, so there is nothing to score.")
+        return Score(None, {}, "The rule asks nothing of handoffs, so there is nothing to score.")
     broken = [text for text in found if text]
     shown: list[JsonValue] = [_detail(each) for each in handoffs[:MAX_LISTED]]
     details: dict[str, JsonValue] = {"handoffs": shown, "longest_row": _longest_row(handoffs), "broken": [*broken]}
@@ -116,7 +116,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         nameless = next(each for each in handoffs if not each.to_agent)
         return Score(None, details, f"A handoff does not say to which agent (span {nameless.span_id}).")
     known = [text for text in found if text is not None]
-    text = f"{counted(len(handoffs), 'handoff')} made" if handoffs else "No task was passed on"
+    text = f"{were(len(handoffs), 'handoff')} made" if handoffs else "No handoff was made"
     text += f": {'; '.join(broken)}." if broken else "."
     return Score((len(known) - len(broken)) / len(known), details, text)
 
@@ -152,7 +152,7 @@ def _redacted(handoffs: Sequence[Handoff]) -> Handoff | None:
 
 
 def _over(found: int, limit: int, how: str) -> str:
-    return f"{found} {how}, where {limit} {agreeing(limit, 'is', 'are')} allowed" if found > limit else ""
+    return f"{found} {how} (limit {limit})" if found > limit else ""
 
 
 def _may(handoff: Handoff, criteria: Criteria) -> bool:
@@ -175,7 +175,7 @@ def _not_reached(order: Sequence[str | Sequence[str]], reached: int) -> str:
         return names if isinstance(names, str) else " or ".join(names)
 
     after = f" after {name(order[reached - 1])}" if reached else ""
-    return f"it was not passed on to {name(order[reached])}{after}"
+    return f"the handoff to {name(order[reached])}{after} is missing"
 
 
 def _longest_row(handoffs: Sequence[Handoff]) -> int:

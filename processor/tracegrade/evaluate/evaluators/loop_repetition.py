@@ -92,10 +92,10 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     }
     happened = "failed" if settings.failed_only else "was made"
     if not repeated:
-        text = f"No call {happened} {settings.repetition_threshold} times."
+        text = f"No call {happened} {settings.repetition_threshold} or more times with the same arguments."
         return with_unknown(Score(1.0, details, text), work.unknown)
     score = 0.5 if most < 2 * settings.repetition_threshold else 0.0
-    text = f"The same call {happened} {most} times; repeated: {listed(repeated)}."
+    text = f"The same call {happened} {most} times: {listed(repeated)}."
     return with_unknown(Score(score, details, text), work.unknown)
 
 

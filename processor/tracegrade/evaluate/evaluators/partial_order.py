@@ -39,7 +39,7 @@ from tracegrade.evaluate.pairing.step_alignment import Alignment, Made, align
 from tracegrade.evaluate.pairing.steps import Item, PlainStep, Steps, StepsError, steps_in_words
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.unknown import arguments_or_unknown, in_both_readings, sentence
-from tracegrade.evaluate.wording import MAX_LISTED, counted, listed
+from tracegrade.evaluate.wording import MAX_LISTED, listed, were
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
@@ -235,18 +235,20 @@ def _explanation(found: _Found, plain: Sequence[PlainStep], evidence: Evidence, 
     parts = []
     missing = [plain[number].called for number in found.missing if number not in astray]
     if missing:
-        parts.append(f"not made: {listed(missing)}")
+        parts.append(f"missing: {listed(missing)}")
     if astray:
         parts.append(f"out of order: {listed(plain[number].called for number in astray)}")
     wrong = [plain[one.step].called for one in found.alignment.made if not one.fits]
     if wrong:
-        parts.append(f"with other arguments: {listed(wrong)}")
+        parts.append(f"wrong arguments: {listed(wrong)}")
     extra = [evidence.calls[place].name for place in found.extra if place not in astray.values()]
     if extra and settings.extra == "count":
-        parts.append(f"calls that are no step: {listed(extra)}")
+        parts.append(f"extra calls: {listed(extra)}")
     required = found.alignment.required
     made = sum(not plain[one.step].optional and one.fits for one in found.alignment.made)
-    said = "All steps were made as they may be" if made == required else f"{made} of {counted(required, 'step')} made"
+    said = "All steps were made in an allowed order"
+    if made < required:
+        said = f"{made} of {were(required, 'step')} made"
     return f"{said}{'; ' if parts else ''}{'; '.join(parts)}."
 
 

@@ -31,7 +31,7 @@ from tracegrade.evaluate.pairing.by_name import candidates_by_name, most_pairs, 
 from tracegrade.evaluate.pairing.in_order import ExpectedOrder, arrangement, longest_common_subsequence
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.unknown import Arguments, arguments_or_unknown, in_both_readings
-from tracegrade.evaluate.wording import ArgumentExcerpts, all_of, counted, listed
+from tracegrade.evaluate.wording import ArgumentExcerpts, all_of, counted, listed, were
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
@@ -73,7 +73,9 @@ def _judge(
     made = evidence.once(names)
     if not references or not made:
         alike = not references and not made
-        text = "No calls were expected and none were made." if alike else "Calls were expected or made, but not both."
+        text = "No calls were expected and none were made."
+        if not alike:
+            text = "No call was made." if references else f"{were(len(made), 'call')} made, and none was expected."
         return Score(float(alike), {"aligned": alike}, text, pairing=Pairing([None] * len(references))), None
     is_tied: bool = evidence.once(Timeline).has_ties
     if not settings.strict_order:
@@ -83,8 +85,8 @@ def _judge(
     else:
         aligned = criteria.names == made
     if not aligned:
-        order = "in the order of the reference" if settings.strict_order else "as often as in the reference"
-        text = f"The names called are not those expected, {order}."
+        order = "their order" if settings.strict_order else "how often each was called"
+        text = f"The tools called, or {order}, differ from the reference."
         return Score(0.0, {"aligned": False}, text, pairing=_by_name(criteria, evidence, settings)), None
     actual = evidence.once(arguments_or_unknown)
     wanted: Sequence[int] = range(len(references))
@@ -120,7 +122,7 @@ def _judge(
     if shown:
         details["differences"] = shown
     others = [call.name for call, share in zip(references, shares, strict=True) if share < 1]
-    said = f"The names are those expected; in {counted(len(others), 'call')} not all arguments: {listed(others)}"
+    said = f"The right tools were called; {counted(len(others), 'call')} with other arguments: {listed(others)}"
     return Score(score, details, "; ".join([said, *origins_of(shown)]) + ".", pairing=pairing), work.unknown
 
 
@@ -246,7 +248,7 @@ def _with_further_calls(evidence: Evidence, criteria: Criteria, settings: Settin
 
 EVALUATOR = Evaluator(
     name="ragas-tool-call-accuracy",
-    summary="Are the names called those of the reference, and how many of their arguments the same?",
+    summary="Do the called tools match the reference, and how many of their arguments?",
     Criteria=Criteria,
     Settings=Settings,
     score=in_both_readings(_judge),

@@ -98,9 +98,9 @@ def _judge(
         "recall": recall,
     }
     details |= looked_up(lookups[:MAX_DIFFERENCES])
-    text = f"{counted(true_positives, 'call')} {agreeing(true_positives, 'is', 'are')} on both sides"
-    text += f", of {predicted} made and {expected} expected"
-    reasons = [f"not made so: {listed(unmatched)}"] if unmatched else []
+    match = agreeing(true_positives, "matches", "match")
+    text = f"{true_positives} of {counted(predicted, 'call')} {match} the {counted(expected, 'reference call')}"
+    reasons = [f"missing: {listed(unmatched)}"] if unmatched else []
     size = len(criteria.reference_tool_calls)
     repeated = set(range(size)).difference(*criteria.by_name.values())
     pairing = Pairing.of(size, pairs.items(), repeated)

@@ -58,7 +58,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         return Score(None, dict.fromkeys(_WEIGHTS), "The schema is empty, so there is nothing to score.")
     calls = _judged_calls(evidence, settings)
     if not calls:
-        return Score(None, {}, "No call was made whose arguments could be compared with the schema.")
+        return Score(None, {}, "No call has arguments to compare with the schema.")
     unknown = unknown_parts(evidence, "arguments") if not evidence.as_given else {}
     if (hidden := next((unknown[call.position] for call in calls if call.position in unknown), None)) is not None:
         return undecided(hidden)
@@ -86,13 +86,13 @@ def _fit(schema: dict[str, Any], call: ScoredCall, work: Work) -> Score:
     score = sum(_WEIGHTS[name] * share for name, share in shares.items())
     details: dict[str, JsonValue] = {name: round(share, _DECIMALS) for name, share in shares.items()}
     details |= {"missing": detailed(missing), "wrong_type": detailed(wrong), "unknown": detailed(unknown)}
-    reasons = [f"{what}: {listed(names)}" for what, names in _reasons(missing, wrong, unknown) if names]
-    text = f"Not as the schema says: {'; '.join(reasons)}." if reasons else "The arguments fit the schema."
+    reasons = [f"{what} {listed(names)}" for what, names in _reasons(missing, wrong, unknown) if names]
+    text = f"The arguments do not fit the schema: {'; '.join(reasons)}." if reasons else "The arguments fit the schema."
     return Score(round(score, _DECIMALS), details, text)
 
 
 def _reasons(missing: list[str], wrong: list[str], unknown: list[str]) -> Iterable[tuple[str, list[str]]]:
-    return ("missing", missing), ("of another type", wrong), ("unknown", unknown)
+    return ("missing", missing), ("wrong type of", wrong), ("unknown", unknown)
 
 
 def _share(bad: int, of: int) -> float:

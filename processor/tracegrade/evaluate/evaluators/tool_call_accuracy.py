@@ -260,11 +260,11 @@ def _explain(matched: int, actual: int, references: int, uncalled: list[str], di
     if matched == actual == references:
         return f"{all_of(references, 'reference call')} made, and no other."
     reasons = [
-        f"{matched} of {counted(actual, 'call')} and of {counted(references, 'reference call')} "
-        + agreeing(matched, "matches", "match")
+        f"{matched} of {counted(actual, 'call')} {agreeing(matched, 'matches', 'match')} "
+        f"the {counted(references, 'reference call')}"
     ]
-    reasons += [f"not called often enough: {listed(uncalled)}"] if uncalled else []
-    reasons += [f"not as expected: {listed(paths_of(differ))}", *origins_of(differ)] if differ else []
+    reasons += [f"missing: {listed(uncalled)}"] if uncalled else []
+    reasons += [f"mismatched: {listed(paths_of(differ))}", *origins_of(differ)] if differ else []
     return "; ".join(reasons) + "."
 
 

@@ -7,7 +7,7 @@ called is 0.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Annotated
 
@@ -19,7 +19,7 @@ from tracegrade.evaluate.criteria.expected_count import Count, ExpectedCount
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import Evidence, Score
-from tracegrade.evaluate.wording import all_of, counted, listed
+from tracegrade.evaluate.wording import all_of, counted, listed, times, were
 from tracegrade.model.json_value import JsonValue
 
 _KEY = "explained_tool_calls_count"
@@ -73,7 +73,10 @@ def _compare(counts: ExpectedCounts, made: Sequence[str], strict: bool) -> Score
     }
     held = len(expected) - len(failed)
     score = float(not failed) if strict else held / len(expected)
-    return Score(score, {_KEY: lines}, _explain(len(expected), failed))
+    wrong = {
+        name: f"{name} was called {times(actual[name])} (expected {count.words})" for name, count in failed.items()
+    }
+    return Score(score, {_KEY: lines}, _explain(len(expected), wrong))
 
 
 _compared = lru_cache(REMEMBERED)(_compare)  # as the order of calls is, see `tool_call_order`
@@ -84,11 +87,11 @@ def _score_nothing_expected(calls: int) -> Score:
     return Score(float(not calls), {_KEY: {"_result": text}}, text)
 
 
-def _explain(expected: int, failed: Collection[str]) -> str:
-    if not failed:
+def _explain(expected: int, wrong: Mapping[str, str]) -> str:
+    if not wrong:
         return f"{all_of(expected, 'listed tool')} called as often as expected."
-    tools = counted(expected, "listed tool")
-    return f"{expected - len(failed)} of {tools} called as often as expected; not: {listed(failed)}."
+    held = f"{expected - len(wrong)} of {were(expected, 'listed tool')} called as often as expected"
+    return f"{held}; {listed(wrong.values())}."
 
 
 def _sentences(criteria: Criteria, settings: Settings) -> list[str]:

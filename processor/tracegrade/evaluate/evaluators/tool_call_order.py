@@ -29,7 +29,7 @@ from tracegrade.evaluate.pairing.in_order import (
     longest_of_single_calls,
 )
 from tracegrade.evaluate.timeline import Timeline
-from tracegrade.evaluate.wording import MAX_LISTED, all_of, counted, detailed, listed
+from tracegrade.evaluate.wording import MAX_LISTED, all_of, detailed, listed, were
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
@@ -145,9 +145,10 @@ def _explain(wanted: Expected, actual: Sequence[str], matched: Sequence[int]) ->
     absent = [name for position, name in enumerate(expected) if position not in held]
     missing = [name for name in absent if name not in called]
     misplaced = [name for name in absent if name in called]
-    reasons = [f"not called: {listed(missing)}"] if missing else []
-    reasons += [f"out of order or not called often enough: {listed(misplaced)}"] if misplaced else []
-    return f"{len(matched)} of {counted(len(expected), 'expected call')} in the expected order; {'; '.join(reasons)}."
+    reasons = [f"missing: {listed(missing)}"] if missing else []
+    reasons += [f"out of order, or missing: {listed(misplaced)}"] if misplaced else []
+    made = f"{len(matched)} of {were(len(expected), 'expected call')} made in the expected order"
+    return "; ".join([made, *reasons]) + "."
 
 
 def _explain_strict(wanted: Expected, actual: Sequence[str], matched: Sequence[int]) -> str:
@@ -156,9 +157,10 @@ def _explain_strict(wanted: Expected, actual: Sequence[str], matched: Sequence[i
         return f"{all_of(len(expected), 'expected call')} made in exactly the expected order, and no other."
     pairs = zip(expected, actual, strict=False)
     at = next((i for i, (name, made) in enumerate(pairs) if name != made), min(len(expected), len(actual)))
-    found = f"{listed([actual[at]])} was called" if at < len(actual) else "nothing more was called"
-    sought = f"{listed([expected[at]])} was expected" if at < len(expected) else "nothing more was expected"
-    return f"Not exactly the expected order: as call {at + 1}, {found} where {sought}."
+    wanted = listed([expected[at]]) if at < len(expected) else "no further call"
+    if at == len(actual):
+        return f"{wanted} was expected as call {at + 1}, and no further call was made."
+    return f"Call {at + 1} was {listed([actual[at]])}, where {wanted} was expected."
 
 
 def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:

@@ -174,17 +174,15 @@ def _explain(case: _Case, judged: _JudgedCall) -> str:
     """What was called and what was not as expected, in words that name tools and parameters."""
     call, params = judged.call, judged.params
     expected = case.tool
-    wanted = (
-        "no call" if expected is None else " or ".join(listed([name]) for name in listed_names(expected)) or "nothing"
-    )
-    found = "nothing was called" if call is None else f"{listed([call.name])} was called"
-    text = f"{wanted} was expected, {found}"
+    found = "no call was made" if call is None else f"{listed([call.name])} was called"
+    wanted = "no call" if expected is None else " or ".join(listed([name]) for name in listed_names(expected))
+    text = f"{found}, as expected" if judged.tool == 1 else f"{found}, where {wanted or 'no call'} was expected"
     return f"{text}; {_wrong_params(params)}." if params.wrong else f"{text}."
 
 
 def _wrong_params(params: ParamScore) -> str:
     """The parameters that are not as expected, and where they should have come from."""
-    return "; ".join([f"parameters not as expected: {listed(params.wrong)}", *origins_of(params.looked_up)])
+    return "; ".join([f"wrong parameters: {listed(params.wrong)}", *origins_of(params.looked_up)])
 
 
 C = TypeVar("C", bound=ParameterModel)
@@ -245,7 +243,7 @@ def _score_chain(evidence: Evidence, criteria: ChainCriteria, settings: ParamSet
     case, work = _chain_case(criteria, settings), Work(evidence=evidence)
     if not chain:
         zeros = dict.fromkeys(("completion", "efficiency", "redundancy_penalty", "detour_penalty"), 0.0)
-        return Score(0.0, {**zeros, "calls": 0}, "Nothing was called.", pairing=case.pairing(None))
+        return Score(0.0, {**zeros, "calls": 0}, "No call was made.", pairing=case.pairing(None))
     efficiency = min(1.0, criteria.optimal_hops / len(chain))
     again = [later.name for earlier, later in pairwise(chain) if earlier.name == later.name]
     again = again and again[: _fewest_repeats(evidence, chain)]
@@ -264,7 +262,7 @@ def _score_chain(evidence: Evidence, criteria: ChainCriteria, settings: ParamSet
     last = max(may_be_last, key=worth)
     at_best = max((judged.at_best for judged in may_be_last), key=worth)
     detours = [name for call, name in off_the_way.items() if call != id(last.call)]
-    reasons = [_explain(case, last).rstrip(".") + " last"]
+    reasons = [f"at the end, {_explain(case, last).rstrip('.')}"]
     if efficiency < 1:
         enough = criteria.optimal_hops
         reasons.append(f"{counted(len(chain), 'call')} where {enough} {agreeing(enough, 'is', 'are')} enough")

@@ -21,7 +21,7 @@ from tracegrade.evaluate.criteria.tool_names import NameComparison, NameTable, T
 from tracegrade.evaluate.evaluator import Evaluator, share_of_calls
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.unknown import REDACTED_IN_PART, sentence, unknown_parts
-from tracegrade.evaluate.wording import MAX_LISTED, all_of, counted, detailed, listed
+from tracegrade.evaluate.wording import MAX_LISTED, all_of, detailed, listed, were
 from tracegrade.model.handoff import plain_name
 from tracegrade.model.range import Range
 from tracegrade.model.tool_call import ToolCall
@@ -59,7 +59,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     if settings.declared_only and made:
         declared = {} if evidence.trace_context is None else evidence.trace_context.tool_definitions()
         if not declared:
-            return Score(None, {}, "The trace holds no tool definitions.")
+            return Score(None, {}, "The trace has no tool definitions.")
         agents = () if evidence.trace_context is None else evidence.trace_context.agents()
     unauthorized = [
         call.name
@@ -69,12 +69,12 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     ]
     score = (len(made) - len(unauthorized)) / len(made) if made else 1.0
     if unknown := _may_hand_over(evidence, agents) if unauthorized else None:
-        return Score(score, {}, "It is not known whether a call hands over.", range=Range(score, 1.0, unknown))
+        return Score(score, {}, "It cannot be decided whether a call is a handoff.", range=Range(score, 1.0, unknown))
     if unauthorized:
-        text = f"{len(unauthorized)} of {counted(len(made), 'call')} not allowed: {listed(unauthorized)}."
+        text = f"{len(unauthorized)} of {were(len(made), 'call')} not allowed: {listed(unauthorized)}."
     else:
-        of_what = "of tools that the model was told of" if settings.declared_only else "allowed"
-        text = f"{all_of(len(made), 'call')} {of_what}." if made else "Nothing was called."
+        of_what = "to declared tools" if settings.declared_only else "allowed"
+        text = f"{all_of(len(made), 'call')} {of_what}." if made else "No call was made."
     return Score(
         score,
         {"unauthorized": detailed(unauthorized[:MAX_LISTED])},

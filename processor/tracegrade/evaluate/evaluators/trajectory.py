@@ -44,7 +44,7 @@ from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.pairing.by_name import TOO_MANY, PairingWord, with_next_unused
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.unknown import in_both_readings, unknown_failure
-from tracegrade.evaluate.wording import ArgumentExcerpts, counted, detailed, listed
+from tracegrade.evaluate.wording import ArgumentExcerpts, counted, detailed, listed, were
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
@@ -118,11 +118,11 @@ def _of_conditions(comparison: TrajectoryComparison, criteria: Criteria, calls: 
 def _negated(comparison: TrajectoryComparison, score: float, text: str) -> str:
     """What was found, where what is expected must not be: of one call, in words of its own."""
     if len(comparison.pairs) != 1 or score not in (0, 1) or comparison.criteria.has_conditions:
-        return f"This must not be so: {text}"
+        return f"The calls match what is forbidden: {text}" if score == 0 else text
     if score == 0:
         named = [comparison.evidence.calls[place].name for place in comparison.pairs if place is not None]
-        return f"A call is as it must not be: {listed(named)}."
-    return f"None of {counted(len(comparison.made), 'call')} is as it must not be."
+        return f"A forbidden call was made: {listed(named)}."
+    return f"None of {counted(len(comparison.made), 'call')} is forbidden."
 
 
 class _Shares(NamedTuple):
@@ -212,13 +212,14 @@ def _explain(
     if holds:
         return f"The calls are as expected ({match}, {expected})."
     paired = len(comparison.pairs) - comparison.pairs.count(None)
-    reasons = [f"not called often enough: {listed(missing)}"] if missing else []
-    reasons += [f"not as expected: {listed(paths_of(differ))}", *origins_of(differ)] if differ else []
+    reasons = [f"missing: {listed(missing)}"] if missing else []
+    reasons += [f"mismatched: {listed(paths_of(differ))}", *origins_of(differ)] if differ else []
     if match in ("exact", "in_order") and not reasons and paired < len(comparison.pairs):
         reasons.append("not in the expected order")
     if match in ("exact", "unordered", "subset") and unexpected:
-        reasons.append(f"not expected: {listed(unexpected)}")
-    return f"{paired} of {expected} made ({match}); {'; '.join(reasons) or 'the rest fits in part'}."
+        reasons.append(f"unexpected: {listed(unexpected)}")
+    made = f"{paired} of {were(len(comparison.pairs), 'expected call')} made ({match})"
+    return f"{made}; {'; '.join(reasons) or 'the rest match in part'}."
 
 
 def _never_scores(criteria: Criteria, settings: Settings) -> str | None:
