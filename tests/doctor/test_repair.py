@@ -131,10 +131,14 @@ def test_a_store_from_before_the_first_release_gets_a_new_one_in_its_place(insta
         store.execute("INSERT INTO earlier (id) VALUES ('half')")
         store.execute("DROP TABLE silences")
         store.execute("ALTER TABLE earlier RENAME TO silences")
+        store.execute("CREATE TABLE of_a_part (id)")
+        store.execute("INSERT INTO of_a_part VALUES (1)")
+        store.execute("CREATE TABLE without_rows (id)")
         store.execute("UPDATE alembic_version SET version_num = '0019'")
         store.commit()
     said = installation.repair()
     assert "tables that are not whole: silences" in said
+    assert "  tables that no installed part declares, not copied: of_a_part; copy that file\n" in said
     assert "the store was written before the first release (tables of version 0019); it is " in said
     assert [*installation.folder.path.glob("tracegrade.db.replaced-*Z")] != []
     assert installation.stored() == whole

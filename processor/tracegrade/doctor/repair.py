@@ -74,6 +74,8 @@ class Repaired:
                 tables = ", ".join(self.salvaged.damaged) or "none"
                 lost = count(self.salvaged.unreadable_traces, "trace")
                 yield f"  not readable: {lost}; tables that are not whole: {tables}"
+            if unknown := self.salvaged.unknown_tables:
+                yield f"  tables that no installed part declares, not copied: {', '.join(unknown)}; copy that file"
         yield _added(self.from_results, "the results journals", self.results_since_ns)
         if self.unreadable_results:
             yield f"  {count(self.unreadable_results, 'damaged result')} passed over"

@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, Table, create_engine, func, inspect, select, update
+from sqlalchemy import Connection, Engine, Table, create_engine, func, inspect, literal, select, table, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from tracegrade.codec.results import unpack_result
@@ -33,12 +33,16 @@ _TRACES_A_BATCH = 200
 
 @dataclass(slots=True)
 class Salvaged:
-    """What was copied: rows by table, traces of the store and those that cannot be read; tables that end in damage."""
+    """What was copied: rows by table, traces of the store and those that cannot be read; tables that end in damage.
+
+    ``unknown_tables`` have rows, and no installed part declares them: they stay in the damaged store.
+    """
 
     rows: dict[str, int] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
     traces: int = 0
     unreadable_traces: int = 0
+    unknown_tables: list[str] = field(default_factory=list)
 
 
 def damage_of(path: Path) -> str | None:
@@ -65,12 +69,13 @@ def salvage(damaged: Path, engine: Engine, advance: Callable[[int], object]) -> 
     source = create_engine(f"sqlite:///{damaged}")
     try:
         states = {}
-        for table in (*_KEPT, *schema.tables_of_parts()):
-            rows = _rows(source, table, found)
-            if table is schema.runs:  # they take results only while they are not complete
+        for kept in (*_KEPT, *schema.tables_of_parts()):
+            rows = _rows(source, kept, found)
+            if kept is schema.runs:  # they take results only while they are not complete
                 states = {(row["tenant"], row["name"]): row["state"] for row in rows}
                 rows = [{**row, "state": "incomplete"} for row in rows]
-            found.rows[table.name] = _insert(engine, table, rows, found)
+            found.rows[kept.name] = _insert(engine, kept, rows, found)
+        found.unknown_tables = _unknown_tables(source)
         writer = StoreWriter(engine)
         for batch in _traces(source, found, advance):
             _write(writer, batch, found)
@@ -81,6 +86,17 @@ def salvage(damaged: Path, engine: Engine, advance: Callable[[int], object]) -> 
     finally:
         source.dispose()
     return found
+
+
+def _unknown_tables(source: Engine) -> list[str]:
+    """The tables with rows that this installation does not declare."""
+    try:
+        with source.connect() as connection:
+            names = set(inspect(connection).get_table_names()) - {*schema.metadata.tables, "alembic_version"}
+            queries = {name: select(literal(1)).select_from(table(name)).limit(1) for name in names}
+            return sorted(name for name, query in queries.items() if connection.execute(query).first() is not None)
+    except (SQLAlchemyError, sqlite3.Error):
+        return []
 
 
 def _insert(engine: Engine, table: Table, rows: list[dict[str, object]], found: Salvaged) -> int:

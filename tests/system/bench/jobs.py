@@ -40,6 +40,8 @@ def main() -> None:
     parser.add_argument("--spans", type=int, default=100, help="spans in each, about")
     parser.add_argument("--base-s", type=float, default=10, help="how long the base is measured")
     options = parser.parse_args()
+    if options.cases <= options.at_a_time:
+        parser.error(f"--cases {options.cases}: expected more than --at-a-time, {options.at_a_time}")
     model = subprocess.Popen(
         [sys.executable, str(HERE / "model_server.py"), str(options.answer_s)], stdout=subprocess.PIPE, text=True
     )

@@ -157,10 +157,10 @@ def _explain_strict(wanted: Expected, actual: Sequence[str], matched: Sequence[i
         return f"{all_of(len(expected), 'expected call')} made in exactly the expected order, and no other."
     pairs = zip(expected, actual, strict=False)
     at = next((i for i, (name, made) in enumerate(pairs) if name != made), min(len(expected), len(actual)))
-    wanted = listed([expected[at]]) if at < len(expected) else "no further call"
+    due = listed([expected[at]]) if at < len(expected) else "no further call"
     if at == len(actual):
-        return f"{wanted} was expected as call {at + 1}, and no further call was made."
-    return f"Call {at + 1} was {listed([actual[at]])}, where {wanted} was expected."
+        return f"{due} was expected as call {at + 1}, and no further call was made."
+    return f"Call {at + 1} was {listed([actual[at]])}, where {due} was expected."
 
 
 def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
