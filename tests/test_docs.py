@@ -243,7 +243,7 @@ def test_the_python_shown_runs(tmp_path: Path) -> None:
     trace = ROOT / "rules/demo/order-steps-out-of-order/traces/ordered_before_validated.json"
     shutil.copy(trace, tmp_path / "traces.json")
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert "order-steps-out-of-order fail 2 of 3 expected calls in the expected order" in done.stdout
+    assert "order-steps-out-of-order fail 2 of 3 expected calls were made in the expected order" in done.stdout
 
 
 def _fields_of(row: str) -> list[str]:

@@ -183,7 +183,7 @@ def test_evaluations_carry_what_they_are_of() -> None:
         "probability": 1.0,
         "time": 1000,
     }
-    assert evaluation.explanation.startswith("1 of 2 expected calls in the expected order")
+    assert evaluation.explanation.startswith("1 of 2 expected calls were made in the expected order")
     assert evaluation.details["lcs_length"] == 1
 
 

@@ -19,7 +19,7 @@ DAY = 24 * 60
 BEGAN = 20 * DAY
 """The minute in which it began, 20 days after the first that there may be."""
 
-NOT_CALLED = "2 of 3 expected calls in the expected order; not called: check_inventory."
+NOT_CALLED = "2 of 3 expected calls were made in the expected order; missing: check_inventory."
 
 
 def at(minute: float) -> int:

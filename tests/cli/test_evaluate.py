@@ -35,7 +35,7 @@ def test_one_case_is_judged_as_json() -> None:
             "lcs": ["search"],
             "lcs_length": 1,
         },
-        "explanation": "1 of 2 expected calls in the expected order; not called: book.",
+        "explanation": "1 of 2 expected calls were made in the expected order; missing: book.",
         "error": None,
     }
 
@@ -44,7 +44,7 @@ def test_one_case_is_judged_as_a_table() -> None:
     result = _run("tool-call-order", "--criteria", _ORDER, "--calls", '[{"name": "search"}]', "--threshold", "0.5")
     assert result.exit_code == 0
     assert "✓ pass" in result.stdout
-    assert "not called: book" in result.stdout
+    assert "missing: book" in result.stdout
 
 
 def test_options_are_read_from_files(tmp_path: Path) -> None:

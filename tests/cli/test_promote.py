@@ -131,7 +131,9 @@ def test_a_failing_trace_becomes_a_test_that_holds_at_once(tmp_path: Path, rule:
     result = promote(rule, trace_id(1))
     assert result.exit_code == 0, result.output
     tests = (rule.parent / "tests.yaml").read_text()
-    assert tests.startswith('- description: "fail on 2026-01-01: 0 of 1 expected call made with the expected arguments')
+    assert tests.startswith(
+        '- description: "fail on 2026-01-01: 0 of 1 expected call was made with the expected arguments'
+    )
     assert f'  trace: "{trace_id(1)}.json"\n  expect: {{tool-call-args: fail}}\n' in tests
     assert holds(rule)
 

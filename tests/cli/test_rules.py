@@ -264,8 +264,7 @@ incomplete: count
         [
             (
                 "evaluate: [{evaluator: constraints, constraints: [{before_each: refund, comes_a_new: approve}]}]",
-                "- before every refund comes a new approve, one before the first and one between each two "
-                "(alternate_precedence)",
+                "- a new approve comes before every refund (alternate_precedence)",
             ),
             (
                 "when: {tool: policy, where: {output: {ok: false}}}\nthen: [{evaluator: budget, max_calls: 3}]",

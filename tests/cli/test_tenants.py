@@ -83,6 +83,7 @@ CHANGING = {
 WITHOUT = {
     "serve": "is of all tenants",
     "demo": "shows data of its own",
+    "healthcheck": "is of all tenants",
     "backup": "copies the installation whole",
     "restore": "brings it back whole",
     "set-aside list": "what ended the judge is the operator's to mend; it says whose each request is",

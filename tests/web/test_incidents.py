@@ -85,7 +85,7 @@ def test_an_incident_is_told_whole(site: Site) -> None:
     assert "If nothing were wrong, such evidence would come up at most once in 2 years." in page
     assert "Nobody is notified until" in page
     assert "rule=order-steps-out-of-order we know: OPS-41" in page
-    assert "2 of 3 expected calls in the expected order" in page
+    assert "2 of 3 expected calls were made in the expected order" in page
     assert "release 1.5.0 97 % 21.6% – 30 %" in page.replace("\N{NARROW NO-BREAK SPACE}", " ")
     assert "release 1.5.0 first seen at 2026-11-22 22:33 UTC" in page
     assert "release 1.5.0: pass rate fell from" in page

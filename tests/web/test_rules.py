@@ -33,7 +33,7 @@ def test_a_rule_is_shown_in_words_and_as_it_is_written(shop: Site) -> None:
     page = text_of(shop.get(f"/rules/{ORDERS}").text)
     assert "It judges every agent run, where all of these hold: the agent is order-agent" in page
     assert "tool_calls_order: [validate_user, check_inventory, create_order]}" in page
-    assert "2 of 3 expected calls in the expected order" in page
+    assert "2 of 3 expected calls were made in the expected order" in page
 
 
 def test_what_changed_between_two_contents_is_shown_line_by_line(shop: Site) -> None:

@@ -41,17 +41,17 @@ def test_a_violated_constraint_names_its_calls_with_links_and_on_the_timeline(tm
         rule_page = site.get("/rules/checked-first").text
     page = text_of(html)
     assert (
-        "✗ fail before every create_order comes check_inventory with the same sku kept 0 of 1 times 1 create_order"
+        "✗ fail check_inventory comes before every create_order with the same sku 0 of 1 check passed 1 create_order"
         in page
     )
     assert "nearest: 3 check_inventory" in page
-    assert "– not evaluable after every reserve comes release never triggered" in page
-    assert "✓ pass delete_* is never called kept 1 of 1 times" in page
+    assert "– not evaluable release comes after every reserve did not apply" in page
+    assert "✓ pass delete_* is never called 1 of 1 check passed" in page
     marked = re.findall(r'<th scope="row".*?</th>', html, re.DOTALL)
     assert [text_of(line) for line in marked if "checked-first" in line and "tool" in line] == [
         "tool: execute_tool create_order ✗ checked-first"
     ]
-    assert "<ul><li>before every create_order comes check_inventory with the same sku (precedence)</li>" in rule_page
+    assert "<ul><li>check_inventory comes before every create_order with the same sku (precedence)</li>" in rule_page
 
 
 def test_a_constraint_of_which_nothing_can_be_told_is_not_shown_as_violated(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_constraint_of_which_nothing_can_be_told_is_not_shown_as_violated(tmp_
     with serving(tmp_path, str(rule)) as site:
         html = site.get(f"/traces/a1{1:030x}").text
     page = text_of(html)
-    assert "✗ fail before every check_inventory comes login kept 0 of 1 times" in page
-    assert "– not evaluable create_order (args.qty as given) is never called kept 0 of 1 times" in page
+    assert "✗ fail login comes before every check_inventory 0 of 1 check passed" in page
+    assert "– not evaluable create_order (args.qty as in the rule) is never called 0 of 1 check passed" in page
     marked = re.findall(r'<th scope="row".*?</th>', html, re.DOTALL)
     assert not any("small-orders" in line and "execute_tool create_order" in line for line in marked)

@@ -87,7 +87,7 @@ def _constraints(spec: "EvaluationSpec", details: Mapping[str, Any], numbers: _N
             more = f"; and {len(broken) - _MAX_SHOWN} more" if len(broken) > _MAX_SHOWN else ""
             found = "; ".join(_violation(one, numbers) for one in broken[:_MAX_SHOWN]) + more
         else:
-            found = f"kept {each['satisfied']} of {times} times" if times else "never triggered"
+            found = f"{each['satisfied']} of {count(times, 'check')} passed" if times else "did not apply"
         is_known = times and not (broken and all(one.get("unknown") for one in broken))
         yield Part(not broken if is_known else None, f"constraint {place}", asks, found)
 

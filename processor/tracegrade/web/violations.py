@@ -19,7 +19,7 @@ class NamedCall:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One constraint: how often it was triggered and kept, and of each violation the calls, and the nearest miss.
+    """One constraint: how often it was triggered and satisfied, and of each violation the calls, and the nearest miss.
 
     ``outcome`` is `not_evaluable` also where all violations may be none, since something could not be read.
     """
@@ -27,7 +27,7 @@ class Sentence:
     text: str
     template: str
     triggered: int
-    kept: int
+    satisfied: int
     outcome: Literal["pass", "fail", "not_evaluable"]
     violations: list[tuple[list[NamedCall], NamedCall | None]]
 

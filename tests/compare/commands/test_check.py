@@ -119,7 +119,7 @@ def test_without_a_gate_every_stable_rule_has_to_pass(check: Check, rule: str) -
     assert done.returncode == 1
     assert "Gate failed: 1 rule fails: create-before-check (0.0000 of 1 result, none may fail)." in done.stderr
     assert "agent" in done.stderr.partition("create-before-check")[2].splitlines()[0]  # as 'why' shows it
-    assert "score 0.5, threshold 1. 1 of 2 expected calls in the expected order" in done.stderr
+    assert "score 0.5, threshold 1. 1 of 2 expected calls were made in the expected order" in done.stderr
     done = check("--rules", rule, *agent, "look_up")
     assert (done.returncode, "Cannot tell: no stable rule" in done.stderr) == (3, True), done.stderr
     done = check("--rules", rule, "--level", "high", *agent, *OUT_OF_ORDER)

@@ -38,7 +38,7 @@ OTHER_RULES = [
 WHY = {
     "evaluation": "tool-call-args",
     "evaluator": "tool-call-args",
-    "explanation": "0 of 1 expected call made with the expected arguments; not as expected: "
+    "explanation": "0 of 1 expected call was made with the expected arguments; mismatched: "
     "create_order_0 args.user_id (different), create_order_0 args.note (unexpected).",
 }
 
