@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from tracegrade.display import count
 from tracegrade.evaluate.call_facts import arguments
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.json_values import excerpt
@@ -64,26 +65,21 @@ def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else text[:length] + "…"
 
 
-def counted(count: int, noun: str) -> str:
-    """``1 call``, ``2 calls``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def times(count: int) -> str:
+def times(number: int) -> str:
     """``once``, ``twice``, ``3 times``."""
-    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+    return {1: "once", 2: "twice"}.get(number, f"{number} times")
 
 
-def agreeing(count: int, one: str, many: str) -> str:
-    """The form of a verb that goes with `count`: ``1 call has``, ``2 calls have``."""
-    return one if count == 1 else many
+def agreeing(number: int, one: str, many: str) -> str:
+    """The form of a verb that goes with `number`: ``1 call has``, ``2 calls have``."""
+    return one if number == 1 else many
 
 
-def were(count: int, noun: str) -> str:
+def were(number: int, noun: str) -> str:
     """``1 call was``, ``0 calls were``."""
-    return f"{counted(count, noun)} {agreeing(count, 'was', 'were')}"
+    return f"{count(number, noun)} {agreeing(number, 'was', 'were')}"
 
 
-def all_of(count: int, noun: str) -> str:
+def all_of(number: int, noun: str) -> str:
     """``The expected call was``, ``All 2 expected calls were``."""
-    return f"The {noun} was" if count == 1 else f"All {count} {noun}s were"
+    return f"The {noun} was" if number == 1 else f"All {number} {noun}s were"

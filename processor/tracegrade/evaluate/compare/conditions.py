@@ -5,11 +5,12 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
+from tracegrade.display import count
 from tracegrade.evaluate.criteria.expected_count import Count
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import NameComparison, NameTable, ToolName
 from tracegrade.evaluate.pairing.in_order import Fits, Matching
-from tracegrade.evaluate.wording import counted, listed, times
+from tracegrade.evaluate.wording import listed, times
 from tracegrade.evaluate.work import Work
 from tracegrade.model.tool_call import ToolCall
 
@@ -70,9 +71,9 @@ class Conditions(ParameterModel):
     def kept(self, calls: Sequence[ToolCall]) -> list[str]:
         """What was found of the conditions that are set, in words, where all hold."""
         said = [f"called as often as expected: {listed(self.counts)}"] if self.counts else []
-        said += [f"{counted(len(calls), 'call')} (expected {self.calls})"] if self.calls is not None else []
+        said += [f"{count(len(calls), 'call')} (expected {self.calls})"] if self.calls is not None else []
         if self.failed_calls is not None:
-            said.append(f"{counted(_failed(calls), 'failed call')} (expected {self.failed_calls})")
+            said.append(f"{count(_failed(calls), 'failed call')} (expected {self.failed_calls})")
         said += [f"required and called: {_shown(sequence)}" for sequence in self.required]
         said += [f"not called: {_shown(sequence)}" for sequence in self.forbidden]
         return said + (["only allowed tools were called"] if self.allowed is not None else [])
@@ -80,15 +81,15 @@ class Conditions(ParameterModel):
     def _broken(self, calls: Sequence[ToolCall], groups: Groups, comparison: NameComparison) -> Iterator[str]:
         names = [call.name for call in calls]
         made = self._counted(names, comparison)
-        for (name, count), number in zip(self.counts.items(), made, strict=True):
-            if not count.holds(number):
-                yield f"{listed([name])} was called {times(number)} (expected {count.words})"
+        for (name, wanted), number in zip(self.counts.items(), made, strict=True):
+            if not wanted.holds(number):
+                yield f"{listed([name])} was called {times(number)} (expected {wanted.words})"
         if self.calls is not None and not self.calls.holds(len(calls)):
-            yield f"{counted(len(calls), 'call')} (expected {self.calls})"
+            yield f"{count(len(calls), 'call')} (expected {self.calls})"
         if self.failed_calls is not None and not self.failed_calls.holds(failed := _failed(calls)):
-            yield f"{counted(failed, 'failed call')} (expected {self.failed_calls})"
+            yield f"{count(failed, 'failed call')} (expected {self.failed_calls})"
         if self.steps is not None and not _may_hold(self.steps, steps := _steps(calls), calls, groups):
-            yield f"{counted(steps, 'step')} (expected {self.steps})"
+            yield f"{count(steps, 'step')} (expected {self.steps})"
         for sequence in self.required:
             if not _occurs(sequence, names, comparison) and not _may_occur(sequence, names, groups, comparison):
                 yield f"required but not called: {_shown(sequence)}"

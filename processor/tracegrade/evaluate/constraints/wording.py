@@ -5,6 +5,7 @@ A sentence names tools, numbers of calls and paths, never values.
 
 from collections.abc import Iterator, Sequence
 
+from tracegrade.display import count
 from tracegrade.evaluate.constraints.agreement import Same, pairs_of, words_of_same
 from tracegrade.evaluate.constraints.check import Activation, Checked
 from tracegrade.evaluate.constraints.forms import (
@@ -26,7 +27,7 @@ from tracegrade.evaluate.constraints.forms import (
 from tracegrade.evaluate.constraints.sides import tools_named, words_of
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.unknown import sentence
-from tracegrade.evaluate.wording import agreeing, counted, listed, numbered, times
+from tracegrade.evaluate.wording import agreeing, listed, numbered, times
 from tracegrade.model.tool_call import ToolCall
 
 LOOKING_BACK = (Before, RightBefore, BetweenTwo, If)  # what they need may have been called elsewhere, before
@@ -46,7 +47,7 @@ def explanation(checked: Sequence[Checked], evidence: Evidence) -> str:
         parts.append(f"and {len(certain) - _MAX_VIOLATIONS} more")
     failed = "" if total == 1 or not certain else f"{len(certain)} of {total} checks failed: "
     if doubtful := len(broken) - len(certain):
-        of = f"{doubtful} more" if certain else f"{doubtful} of {counted(total, 'check')}"
+        of = f"{doubtful} more" if certain else f"{doubtful} of {count(total, 'check')}"
         parts.append(f"{of} cannot be decided: {unreadable(checked)}")
     return f"{failed}{'; '.join(parts)}."
 
@@ -96,15 +97,15 @@ def nearest(checked: Checked, position: int) -> int | None:
 
 def _no_violation(checked: Sequence[Checked], total: int, evidence: Evidence) -> str:
     sentences = "; ".join(each.form.sentence for each in checked if each.activations)
-    text = f"No violation in {counted(total, 'check')}"
+    text = f"No violation in {count(total, 'check')}"
     if len(sentences) <= _MAX_SENTENCES:
         text = f"{text}: {sentences}"
     else:  # of patterns of names: those of the calls say more
         places = sorted({place for each in checked for found in each.activations for place in found.calls})
         names = listed(evidence.calls[place].name for place in places)
-        text = f"{text} of {names or counted(len(evidence.calls), 'call')}"
+        text = f"{text} of {names or count(len(evidence.calls), 'call')}"
     unused = untouched(checked)
-    return f"{text}; {counted(len(unused), 'constraint')} did not apply." if unused else f"{text}."
+    return f"{text}; {count(len(unused), 'constraint')} did not apply." if unused else f"{text}."
 
 
 def _violation(checked: Checked, activation: Activation, evidence: Evidence) -> str:
@@ -154,10 +155,10 @@ def _called(count: int) -> str:
 def _required(form: Counted) -> str:
     least, most = form.bounds
     if isinstance(form, Exactly):
-        return f"exactly {counted(least, 'call')} {agreeing(least, 'is', 'are')} required"
+        return f"exactly {count(least, 'call')} {agreeing(least, 'is', 'are')} required"
     if most is None:
-        return f"at least {counted(least, 'call')} {agreeing(least, 'is', 'are')} required"
-    return f"at most {counted(most, 'call')} {agreeing(most, 'is', 'are')} allowed"
+        return f"at least {count(least, 'call')} {agreeing(least, 'is', 'are')} required"
+    return f"at most {count(most, 'call')} {agreeing(most, 'is', 'are')} allowed"
 
 
 def _nearest_miss(checked: Checked, position: int, evidence: Evidence) -> str:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import orjson
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
 
+from tracegrade.display import count
 from tracegrade.evaluate.call_facts import names
 from tracegrade.evaluate.criteria.field_types import VERBATIM
 from tracegrade.evaluate.criteria.json_schema import JsonSchema, JsonSchemaError
@@ -22,7 +23,7 @@ from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator, share_of_calls
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.unknown import arguments_or_unknown, with_unknown
-from tracegrade.evaluate.wording import counted, detailed, listed
+from tracegrade.evaluate.wording import detailed, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tri import Unknown
@@ -145,7 +146,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     valid = judged - invalid
     # A schema for any tool says what no tool may be given; one of a tool says what that tool takes.
     is_of_any = ANY_TOOL in criteria.schemas
-    calls = f"{invalid} of {counted(judged, 'call')}" if invalid else counted(judged, "call")
+    calls = f"{invalid} of {count(judged, 'call')}" if invalid else count(judged, "call")
     if invalid:
         said = "contain something forbidden" if is_of_any else "do not fit the schema of the tool"
         text = f"The arguments of {calls} {said}: {listed(invalid_names)}."

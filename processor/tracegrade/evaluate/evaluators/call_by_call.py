@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 from pydantic import Field
 
+from tracegrade.display import count
 from tracegrade.evaluate.compare.differences import MAX_EXPLAINED, line, listed_differences, origins_of, paths_of
 from tracegrade.evaluate.compare.expected_calls import (
     CompiledNames,
@@ -41,7 +42,7 @@ from tracegrade.evaluate.pairing.by_name import (
     with_next_unused,
 )
 from tracegrade.evaluate.unknown import Arguments, arguments_or_unknown, in_both_readings
-from tracegrade.evaluate.wording import ArgumentExcerpts, OutputExcerpts, all_of, counted, listed, were
+from tracegrade.evaluate.wording import ArgumentExcerpts, OutputExcerpts, all_of, listed, were
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.range import Range
@@ -307,7 +308,7 @@ def _judge(
 def _score_nothing_expected(expected: CompiledCalls[Any], calls: int) -> Score:
     text = "No calls were expected and none were made."
     if calls:
-        text = f"No calls were expected, but {counted(calls, 'call')} made."
+        text = f"No calls were expected, but {count(calls, 'call')} made."
     return Score(float(not calls), {expected.part.key: {"_result": text}}, text, pairing=expected.in_step)
 
 

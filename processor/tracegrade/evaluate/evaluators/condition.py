@@ -23,6 +23,7 @@ from tracegrade.cel.calls import Extent, calls_as_seen, extent_of, handoffs_as_s
 from tracegrade.cel.expression import CelContext, CelExpression, Condition
 from tracegrade.cel.reads import names_read, values_read
 from tracegrade.cel.syntax import Constant, every_node
+from tracegrade.display import count
 from tracegrade.evaluate.call_facts import unread_call
 from tracegrade.evaluate.compare.differences import bounded
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, ParameterModel
@@ -32,7 +33,7 @@ from tracegrade.evaluate.evidence import Evidence, Justification, Score
 from tracegrade.evaluate.handoffs_made import handoffs_made
 from tracegrade.evaluate.json_values import json_text
 from tracegrade.evaluate.unknown import sentence, unknown_parts
-from tracegrade.evaluate.wording import counted, listed
+from tracegrade.evaluate.wording import listed
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tri import Unknown
 
@@ -132,9 +133,7 @@ def _justify(expression: CelExpression, variables: _Variables, evidence: Evidenc
     read = {path: _shown(value) for path, value in found}
     said = f"; it read {listed(read)}" if read else ""
     text = (
-        f"The condition is true ({counted(len(evidence.calls), 'call')})."
-        if holds
-        else f"The condition is false{said}."
+        f"The condition is true ({count(len(evidence.calls), 'call')})." if holds else f"The condition is false{said}."
     )
     return {"expression": expression.source, "holds": holds, "read": read}, text
 

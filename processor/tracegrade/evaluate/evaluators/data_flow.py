@@ -23,6 +23,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
+from tracegrade.display import count
 from tracegrade.evaluate.call_facts import unread_call
 from tracegrade.evaluate.constraints.sides import Meant, Side, SideTable, rule_of
 from tracegrade.evaluate.criteria.parameters import ParameterModel
@@ -32,7 +33,7 @@ from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.unknown import sentence, unknown_parts
-from tracegrade.evaluate.wording import counted, listed, numbered
+from tracegrade.evaluate.wording import listed, numbered
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.range import Range
@@ -261,7 +262,7 @@ def _said(flows: Sequence[_Flow], evidence: Evidence, sources: Meant, targets: M
             return "No target tool was called after a source."
         return f"No value returned by {listed(returned_by)} was passed to {listed(given_to)}."
     source, target, _ = flows[0]
-    more = f"; and {counted(len(flows) - 1, 'more value')}" if len(flows) > 1 else ""
+    more = f"; and {count(len(flows) - 1, 'more value')}" if len(flows) > 1 else ""
     into = f"{numbered(evidence, target.place)} as {listed([target.name])}"
     return f"A value returned by {numbered(evidence, source.place)} was passed to {into}{more}."
 

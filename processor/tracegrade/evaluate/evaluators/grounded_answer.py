@@ -18,6 +18,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
+from tracegrade.display import count
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Justification, Score
@@ -26,7 +27,7 @@ from tracegrade.evaluate.grounding.numbers import readings
 from tracegrade.evaluate.grounding.sources import Source, Sources
 from tracegrade.evaluate.json_values import json_text
 from tracegrade.evaluate.unknown import answer_or_unknown, sentence, undecided, unknown_parts
-from tracegrade.evaluate.wording import agreeing, counted
+from tracegrade.evaluate.wording import agreeing
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.range import Range
@@ -166,12 +167,12 @@ def _explanation(judged: _Judged) -> str:
     named = len(judged.ungiven) + len(judged.derived) + len(judged.given)
     if not judged.ungiven:
         every = "The value" if named == 1 else f"All {named} values"
-        sums = f" ({counted(len(judged.derived), 'sum')} of two)" if judged.derived else ""
+        sums = f" ({count(len(judged.derived), 'sum')} of two)" if judged.derived else ""
         return f"{every} in the answer {agreeing(named, 'comes', 'come')} from the prompt or an output{sums}."
     kinds = [claim.kind for claim in judged.ungiven]
-    ungiven = " and ".join(counted(kinds.count(kind), _WHAT[kind]) for kind in dict.fromkeys(kinds))
+    ungiven = " and ".join(count(kinds.count(kind), _WHAT[kind]) for kind in dict.fromkeys(kinds))
     come = agreeing(len(kinds), "comes", "come")
-    return f"{ungiven} of {counted(named, 'value')} in the answer {come} from neither the prompt nor an output."
+    return f"{ungiven} of {count(named, 'value')} in the answer {come} from neither the prompt nor an output."
 
 
 EVALUATOR = Evaluator(

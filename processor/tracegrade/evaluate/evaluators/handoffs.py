@@ -21,6 +21,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from tracegrade.display import count
 from tracegrade.evaluate.call_facts import unread_call
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import NameTable, ToolName, ToolNames, listed_names
@@ -28,7 +29,7 @@ from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.handoffs_made import handoffs_made
 from tracegrade.evaluate.unknown import sentence
-from tracegrade.evaluate.wording import MAX_LISTED, agreeing, counted, listed, were
+from tracegrade.evaluate.wording import MAX_LISTED, agreeing, listed, were
 from tracegrade.model.handoff import Handoff, SeenIn, plain_name
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.stand_ins import is_unknown
@@ -96,7 +97,7 @@ def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
 
 
 def _are(limit: int) -> str:
-    return f"{agreeing(limit, 'is', 'are')} {counted(limit, 'handoff')}"
+    return f"{agreeing(limit, 'is', 'are')} {count(limit, 'handoff')}"
 
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:

@@ -17,6 +17,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from tracegrade.display import count
 from tracegrade.evaluate.call_facts import arguments, names
 from tracegrade.evaluate.compare.differences import MAX_EXPLAINED, line, listed_differences, origins_of
 from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, reference_calls
@@ -31,7 +32,7 @@ from tracegrade.evaluate.pairing.by_name import candidates_by_name, most_pairs, 
 from tracegrade.evaluate.pairing.in_order import ExpectedOrder, arrangement, longest_common_subsequence
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.unknown import Arguments, arguments_or_unknown, in_both_readings
-from tracegrade.evaluate.wording import ArgumentExcerpts, all_of, counted, listed, were
+from tracegrade.evaluate.wording import ArgumentExcerpts, all_of, listed, were
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
@@ -122,7 +123,7 @@ def _judge(
     if shown:
         details["differences"] = shown
     others = [call.name for call, share in zip(references, shares, strict=True) if share < 1]
-    said = f"The right tools were called; {counted(len(others), 'call')} with other arguments: {listed(others)}"
+    said = f"The right tools were called; {count(len(others), 'call')} with other arguments: {listed(others)}"
     return Score(score, details, "; ".join([said, *origins_of(shown)]) + ".", pairing=pairing), work.unknown
 
 

@@ -13,6 +13,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from tracegrade.display import count
 from tracegrade.evaluate.call_facts import names
 from tracegrade.evaluate.compare.differences import MAX_DIFFERENCES, looked_up, origins_of
 from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, reference_calls
@@ -24,7 +25,7 @@ from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import Identities
 from tracegrade.evaluate.pairing.by_name import most_pairs
 from tracegrade.evaluate.unknown import Arguments, arguments_or_unknown, in_both_readings
-from tracegrade.evaluate.wording import agreeing, counted, listed
+from tracegrade.evaluate.wording import agreeing, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
@@ -99,7 +100,7 @@ def _judge(
     }
     details |= looked_up(lookups[:MAX_DIFFERENCES])
     match = agreeing(true_positives, "matches", "match")
-    text = f"{true_positives} of {counted(predicted, 'call')} {match} the {counted(expected, 'reference call')}"
+    text = f"{true_positives} of {count(predicted, 'call')} {match} the {count(expected, 'reference call')}"
     reasons = [f"missing: {listed(unmatched)}"] if unmatched else []
     size = len(criteria.reference_tool_calls)
     repeated = set(range(size)).difference(*criteria.by_name.values())

@@ -23,6 +23,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from tracegrade.display import count
 from tracegrade.evaluate.compare.differences import listed_differences, origins_of, paths_of
 from tracegrade.evaluate.compare.expected_calls import CompiledNames, ExpectedCalls, reference_calls
 from tracegrade.evaluate.compare.score_band import score_band
@@ -48,7 +49,7 @@ from tracegrade.evaluate.pairing.by_name import (
 )
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.unknown import Arguments, arguments_or_unknown, in_both_readings
-from tracegrade.evaluate.wording import MAX_LISTED, agreeing, all_of, counted, listed
+from tracegrade.evaluate.wording import MAX_LISTED, agreeing, all_of, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
@@ -260,8 +261,8 @@ def _explain(matched: int, actual: int, references: int, uncalled: list[str], di
     if matched == actual == references:
         return f"{all_of(references, 'reference call')} made, and no other."
     reasons = [
-        f"{matched} of {counted(actual, 'call')} {agreeing(matched, 'matches', 'match')} "
-        f"the {counted(references, 'reference call')}"
+        f"{matched} of {count(actual, 'call')} {agreeing(matched, 'matches', 'match')} "
+        f"the {count(references, 'reference call')}"
     ]
     reasons += [f"missing: {listed(uncalled)}"] if uncalled else []
     reasons += [f"mismatched: {listed(paths_of(differ))}", *origins_of(differ)] if differ else []

@@ -13,13 +13,14 @@ from typing import Annotated
 
 from pydantic import Field
 
+from tracegrade.display import count
 from tracegrade.evaluate.call_facts import REMEMBERED, NamesMade, names
 from tracegrade.evaluate.compare.differences import MAX_EXPLAINED, line
 from tracegrade.evaluate.criteria.expected_count import Count, ExpectedCount
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import Evidence, Score
-from tracegrade.evaluate.wording import all_of, counted, listed, times, were
+from tracegrade.evaluate.wording import all_of, listed, times, were
 from tracegrade.model.json_value import JsonValue
 
 _KEY = "explained_tool_calls_count"
@@ -83,7 +84,7 @@ _compared = lru_cache(REMEMBERED)(_compare)  # as the order of calls is, see `to
 
 
 def _score_nothing_expected(calls: int) -> Score:
-    text = f"No counts were expected, but {counted(calls, 'call')} made." if calls else "No counts and no calls."
+    text = f"No counts were expected, but {count(calls, 'call')} made." if calls else "No counts and no calls."
     return Score(float(not calls), {_KEY: {"_result": text}}, text)
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, NamedTuple, TypeVar
 
 from pydantic import Field, model_validator
 
+from tracegrade.display import count
 from tracegrade.evaluate.compare.case_scoring import (
     PARAM_WEIGHT,
     ExpectedParams,
@@ -36,7 +37,7 @@ from tracegrade.evaluate.evaluator import Evaluator, Reads, ScoreRange
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.timeline import Timeline, fewest_repeats
 from tracegrade.evaluate.unknown import with_unknown
-from tracegrade.evaluate.wording import agreeing, counted, listed
+from tracegrade.evaluate.wording import agreeing, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
@@ -265,7 +266,7 @@ def _score_chain(evidence: Evidence, criteria: ChainCriteria, settings: ParamSet
     reasons = [f"at the end, {_explain(case, last).rstrip('.')}"]
     if efficiency < 1:
         enough = criteria.optimal_hops
-        reasons.append(f"{counted(len(chain), 'call')} where {enough} {agreeing(enough, 'is', 'are')} enough")
+        reasons.append(f"{count(len(chain), 'call')} where {enough} {agreeing(enough, 'is', 'are')} enough")
     reasons += [f"called again at once: {listed(again)}"] if again else []
     reasons += [f"detours: {listed(detours)}"] if detours else []
     details: dict[str, JsonValue] = {

@@ -29,6 +29,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
 
+from tracegrade.display import count
 from tracegrade.evaluate.call_facts import arguments
 from tracegrade.evaluate.compare.arguments import ArgumentsComparison
 from tracegrade.evaluate.compare.differences import MAX_EXPLAINED, line, listed_differences, origins_of, paths_of
@@ -44,7 +45,7 @@ from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.pairing.by_name import TOO_MANY, PairingWord, with_next_unused
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.unknown import in_both_readings, unknown_failure
-from tracegrade.evaluate.wording import ArgumentExcerpts, counted, detailed, listed, were
+from tracegrade.evaluate.wording import ArgumentExcerpts, detailed, listed, were
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
@@ -110,7 +111,7 @@ def _of_conditions(comparison: TrajectoryComparison, criteria: Criteria, calls: 
     every = len(comparison.evidence.calls)
     failed = every - len(calls)
     if not comparison.settings.include_failed and every:
-        said.insert(0, f"{failed} of {counted(every, 'call')} failed" if failed else "no call failed")
+        said.insert(0, f"{failed} of {count(every, 'call')} failed" if failed else "no call failed")
     text = "; ".join(said)
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
@@ -122,7 +123,7 @@ def _negated(comparison: TrajectoryComparison, score: float, text: str) -> str:
     if score == 0:
         named = [comparison.evidence.calls[place].name for place in comparison.pairs if place is not None]
         return f"A forbidden call was made: {listed(named)}."
-    return f"None of {counted(len(comparison.made), 'call')} is forbidden."
+    return f"None of {count(len(comparison.made), 'call')} is forbidden."
 
 
 class _Shares(NamedTuple):
@@ -208,7 +209,7 @@ def _explain(
     unexpected: Sequence[str],
 ) -> str:
     match = MATCH_ALIASES.get(comparison.settings.match, comparison.settings.match)
-    expected = counted(len(comparison.pairs), "expected call")
+    expected = count(len(comparison.pairs), "expected call")
     if holds:
         return f"The calls are as expected ({match}, {expected})."
     paired = len(comparison.pairs) - comparison.pairs.count(None)

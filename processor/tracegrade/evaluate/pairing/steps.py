@@ -12,12 +12,12 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
+from tracegrade.display import count
 from tracegrade.document.problem import did_you_mean
 from tracegrade.evaluate.criteria.expected import members_in_words
 from tracegrade.evaluate.criteria.field_types import ExpectedArguments
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import NameTable, ToolName, ToolNames, listed_names
-from tracegrade.evaluate.wording import counted
 
 _MAX_STEPS = 500  # plain ones
 _MAX_TIMES = 100
@@ -331,4 +331,4 @@ def _step(step: Step) -> str:
 
 
 def _times(least: int, most: int) -> str:
-    return counted(most, "time") if least == most else f"{least} to {counted(most, 'time')}"
+    return count(most, "time") if least == most else f"{least} to {count(most, 'time')}"
