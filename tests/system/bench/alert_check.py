@@ -2,7 +2,7 @@
 
 Usage: python tests/system/bench/alert_check.py [--series 100] [--results 1000000] [--services 10] [--url sqlite:///FILE]
 
-Fills ``counts`` as the writer would have, over eight days that end with the current hour almost over (which is the most
+Fills ``counts`` as the writer would have, over 29 days that end with the current hour almost over (which is the most
 rows), with rules that use every kind of alert. Then it looks again and again, 15 seconds apart, and prints processor
 time: of the first look, of those between which a part of the series had new results, and of the first in a new hour.
 Each trace is judged by all rules of its agent, and counted for its service. Memory is the most that the process had.
@@ -32,7 +32,7 @@ from tracegrade.store.open import open_store
 from tracegrade.telemetry.metrics import Telemetry
 
 RULES = 10
-DAYS = 8
+DAYS = 29
 EVERY_S = 15
 LOOKS = 11
 WITH_NEW_RESULTS = (0.01, 0.1, 1.0)
