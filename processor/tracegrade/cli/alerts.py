@@ -405,7 +405,7 @@ def _shown(incident: "Incident", silenced_until_ns: int | None = None) -> "Seque
 
 
 def _labels(written: tuple[str, ...], tenant: str | None) -> dict[str, str]:
-    from tracegrade.alert.notify.routes import check_labels
+    from tracegrade.alert.notify.labels import check_labels
 
     labels = {}
     for item in written:
@@ -424,7 +424,7 @@ def _labels(written: tuple[str, ...], tenant: str | None) -> dict[str, str]:
 
 def _silenced_now(connection: "Connection", labels: dict[str, str]) -> str:
     """How many alerts that fire a silence is of; of none, which label no result has, if that is why."""
-    from tracegrade.alert.notify.routes import matches
+    from tracegrade.alert.notify.labels import matches
     from tracegrade.document.problem import did_you_mean
     from tracegrade.store.alerts import open_alerts
     from tracegrade.store.tallies import DIMENSIONS, names_of

@@ -5,7 +5,7 @@ import pytest
 from pydantic import ValidationError
 
 from build.stored_alerts import ALERT, INCIDENT, incident
-from tracegrade.alert.notify.routes import matches
+from tracegrade.alert.notify.labels import matches
 from tracegrade.alert.notify.silences import silence_of
 from tracegrade.alert.settings import AlertsSettings
 from tracegrade.store.alerts import Silence

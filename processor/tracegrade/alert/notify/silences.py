@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from tracegrade.alert.notify.routes import matches
+from tracegrade.alert.notify.labels import matches
 
 if TYPE_CHECKING:  # reading settings does not load SQL
     from tracegrade.store.alerts import Silence
