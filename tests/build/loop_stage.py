@@ -8,7 +8,7 @@ from sqlalchemy import Engine
 
 from build.judged_traces import MINUTE_NS, START_NS, judged
 from tracegrade.alert.detect.finding import Finding, Seen, measure
-from tracegrade.alert.loop import AlertLoop
+from tracegrade.alert.loop import AlertLoop, Recipients, Standing
 from tracegrade.alert.settings import AlertsSettings
 from tracegrade.document.tenants import ForTenants
 from tracegrade.model.evaluation import Decision
@@ -107,12 +107,10 @@ class Stage:
         self.loop = AlertLoop(
             engine,
             lambda: self.rule_set,
-            channels or [self.channel],
+            Recipients(channels or [self.channel], for_tenants or {}),
             self.telemetry,
             read,
-            lambda: self.judged_to_ns,
-            leads=lambda: self.leads,
-            for_tenants=for_tenants,
+            Standing(lambda: self.leads, lambda: self.judged_to_ns),
         )
         self._writer = StoreWriter(engine)
         self.next_trace = 0

@@ -4,6 +4,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
@@ -36,6 +38,28 @@ _MOST_OF_A_CORE = 0.01
 _MOST_FOR_CAUSES = 0.05
 
 
+class Recipients(NamedTuple):
+    """Where notifications go: ``channels``, and whose incidents each is notified of, of all where it is not named.
+
+    ``include_values``: whether notifications may hold values.
+    """
+
+    channels: Sequence[Channel]
+    for_tenants: Mapping[str, ForTenants] = MappingProxyType({})
+    include_values: bool = False
+
+
+class Standing(NamedTuple):
+    """What a process is among those that use the store: whether it leads now, and how far all of them are.
+
+    ``judged_to_ns`` gives the time up to which everything that came is judged and stored, ns since 1970 UTC. While the
+    judge is behind, what came later is not known, which is not the same as that nothing came.
+    """
+
+    leads: Callable[[], bool] = lambda: True
+    judged_to_ns: Callable[[], int] = time.time_ns
+
+
 class AlertLoop:
     """Checks the rules in force against the store, stores what fires, and notifies the channels of it.
 
@@ -46,37 +70,29 @@ class AlertLoop:
         self,
         engine: Engine,
         rules_in_force: Callable[[], RuleSet],
-        channels: Sequence[Channel],
+        recipients: Recipients,
         telemetry: Telemetry,
         settings: AlertsSettings | None = None,
-        judged_to_ns: Callable[[], int] = time.time_ns,
-        include_values: bool = False,
-        leads: Callable[[], bool] = lambda: True,
-        for_tenants: Mapping[str, ForTenants] | None = None,
+        standing: Standing | None = None,
     ) -> None:
         """Prepare.
 
         Args:
             engine: the store.
             rules_in_force: gives the rules that judge now.
-            channels: where notifications go.
+            recipients: where notifications go.
             telemetry: counts notifications and what fires.
             settings: the ``alerts`` section.
-            judged_to_ns: the time up to which everything that came is judged and stored, ns since 1970 UTC. While the
-                judge is behind, what came later is not known, which is not the same as that nothing came.
-            include_values: whether notifications may hold values.
-            leads: whether this process is the one that checks the alerts of the store, now.
-            for_tenants: by channel, of whose incidents it is notified; of all where it is not there.
+            standing: that of this process; it alone uses the store by default.
         """
         self._engine = engine
         self._rules_in_force = rules_in_force
         self._telemetry = telemetry
         self._settings = settings or AlertsSettings()
-        self._include_values = include_values
-        self._judged_to_ns = judged_to_ns
-        self._leads = leads
+        self._include_values = recipients.include_values
+        self._standing = standing or Standing()
         self._notifier = Notifier(
-            engine, channels, telemetry, self._settings, self._settings.interval, for_tenants or {}
+            engine, recipients.channels, telemetry, self._settings, self._settings.interval, recipients.for_tenants
         )
         self._ending = Ending(self._settings.replaced_after, self._settings.stale_after)
         self._settled = SettledHours()
@@ -107,7 +123,7 @@ class AlertLoop:
 
     def step(self, now_ns: int) -> None:
         """Check the rules once, and send what is due. When the store refuses, the next step tries again."""
-        if not self._leads():
+        if not self._standing.leads():
             self._count_firing(())  # another process shows what fires
             publish(self._telemetry, ())
             return
@@ -128,7 +144,7 @@ class AlertLoop:
             if not incidents and not rules and not waiting:
                 publish(self._telemetry, ())
                 return
-            judged_to_ns = self._judged_to_ns()
+            judged_to_ns = self._standing.judged_to_ns()
             if judged_to_ns < max((alert.updated_ns for each in incidents for alert in each.members), default=1):
                 return  # it has just started, and is not yet where it was
             now_ns = min(now_ns, judged_to_ns)

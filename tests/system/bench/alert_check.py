@@ -23,7 +23,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, insert, select, update
 
-from tracegrade.alert.loop import AlertLoop
+from tracegrade.alert.loop import AlertLoop, Recipients
 from tracegrade.alert.settings import AlertsSettings
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
@@ -175,7 +175,7 @@ def main() -> None:
         engine, watched = open_store(url), rules()
         cleanup.callback(engine.dispose)
         telemetry = Telemetry("judge")
-        loop = AlertLoop(engine, lambda: RuleSet(watched), [], telemetry, AlertsSettings())
+        loop = AlertLoop(engine, lambda: RuleSet(watched), Recipients([]), telemetry, AlertsSettings())
         now_s = END_MINUTE * 60
 
         def look() -> float:

@@ -18,7 +18,7 @@ from build.judged_traces import evaluation, judged
 from build.loop_stage import Channel
 from build.otlp import agent_span, payload, tool_span
 from build.served import LOGS, Downstream, Server, export, exporter, served
-from tracegrade.alert.loop import AlertLoop
+from tracegrade.alert.loop import AlertLoop, Recipients
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
@@ -211,7 +211,7 @@ def test_an_alert_that_an_earlier_judge_told_is_resolved_by_the_results_since(
     remember(tmp_path / "data", ((48, "pass"), (36, "fail"), (24, "pass")), now_ns, "demo-shop")
     engine = open_store(f"sqlite:///{tmp_path / 'data' / 'tracegrade.db'}")
     earlier, rules = Channel("ops"), RuleSet([Rule.model_validate(RULE)])
-    AlertLoop(engine, lambda: rules, [earlier], Telemetry("judge")).step(now_ns - 24 * HOUR_NS)
+    AlertLoop(engine, lambda: rules, Recipients([earlier]), Telemetry("judge")).step(now_ns - 24 * HOUR_NS)
     engine.dispose()
     assert [state for _, _, state in earlier.told] == ["firing"]
     with served(tmp_path, **place.settings) as server:

@@ -7,7 +7,7 @@ import asyncio
 
 from sqlalchemy import Engine
 
-from tracegrade.alert.loop import AlertLoop
+from tracegrade.alert.loop import AlertLoop, Recipients, Standing
 from tracegrade.alert.notify.channels.registry import channels
 from tracegrade.alert.notify.events import AlertEvents
 from tracegrade.alert.notify.settings import OF_EXPORTERS
@@ -152,14 +152,10 @@ class DeliveryThread:
         loop = self._background.loop
         events = [AlertEvents(f"{OF_EXPORTERS}{name}", client, loop) for name, client in clients.items()]
         exporters = {f"{OF_EXPORTERS}{name}": exporter for name, exporter in self._config.exporters.items()}
+        recipients = Recipients(
+            [*channels(settings), *events], {**settings.channels, **exporters}, self._config.judge.include_values
+        )
+        standing = Standing(lambda: self._leader.leads, self._judges.stored_to_ns)
         return AlertLoop(
-            self._store,
-            lambda: self._rules.in_force,
-            [*channels(settings), *events],
-            self._metrics.telemetry,
-            settings,
-            self._judges.stored_to_ns,
-            self._config.judge.include_values,
-            lambda: self._leader.leads,
-            {**settings.channels, **exporters},
+            self._store, lambda: self._rules.in_force, recipients, self._metrics.telemetry, settings, standing
         )
