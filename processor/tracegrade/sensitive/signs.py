@@ -100,7 +100,15 @@ class Signs:
 
     def numbers_in(self, data: bytes) -> set[int]:
         """Of what there are signs."""
-        return {number for number, _, _ in self.matches(data)}
+        found: set[int] = set()
+        for group, numbers in self._of_group.items():
+            for begin, stop in self._surroundings(group, data):
+                missing = numbers.keys() - found
+                if not missing:
+                    break
+                part = data[begin:stop]
+                found.update(number for number in missing if numbers[number].search(part) is not None)
+        return found
 
     def _surroundings(self, group: str, data: bytes) -> Iterator[tuple[int, int]]:
         for start, end in joined_places(self._first[group], _BEFORE + _BEHIND, data):

@@ -46,6 +46,14 @@ _FOR_URLS = str.maketrans("-_", "+/")
 
 _PACKED = re.compile(f"{_GZIP}|{_ZLIB}(?={_SIGN}{{{_ZLIB_SIGNS}}})")
 
+_SHORTEST_VALUE = 7  # of an address such as 1.1.1.1
+_TEXT = re.compile(
+    rb"(?:[\t\n\r -~]|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]{2}"
+    rb"|\xed[\x80-\x9f][\x80-\xbf]|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}"
+    rb"|\xf4[\x80-\x8f][\x80-\xbf]{2}){%d,}+" % _SHORTEST_VALUE
+)
+_NO_TEXT = "\ufffd"
+
 SIGNS = (f"{_QUAD}{{{_FEWEST_QUADS}}}", f"{_PAIR}{{{_FEWEST_PAIRS}}}", _GZIP, f"{_ZLIB}{_SIGN}{{{_ZLIB_SIGNS}}}")
 
 
@@ -93,7 +101,11 @@ def _text_of(raw: bytes) -> str:
     if raw.startswith((b"\x1f\x8b", *_ZLIB_HEADS)):
         raw = _unpacked(raw)
     # In UTF-16, every other byte of what is ASCII is 0; other text may stand before it in the same lines.
-    return raw.replace(b"\0", b"").decode("utf-8", "replace")
+    raw = raw.replace(b"\0", b"")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:  # as of a picture, in which signs of everything turn up: what is no text is left out
+        return _NO_TEXT.join(stretch.decode() for stretch in _TEXT.findall(raw))
 
 
 def _unpacked(raw: bytes) -> bytes:
