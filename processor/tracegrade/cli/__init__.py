@@ -14,29 +14,33 @@ from tracegrade.cli.groups import Group
 from tracegrade.part import parts, placed
 
 _OWN = {
-    "serve": ("tracegrade.cli.serve:command", "Receive, forward and judge traces."),
-    "healthcheck": ("tracegrade.cli.healthcheck:command", "Is a running serve ready? For health checks of containers."),
     "demo": ("tracegrade.cli.demo:command", "See it work: a small instrumented agent, judged."),
-    "replay": ("tracegrade.cli.replay:command", "Judge stored traces again."),
-    "extract": ("tracegrade.cli.extract:command", "Show the tool calls read from traces."),
-    "evaluate": ("tracegrade.cli.evaluate:command", "Judge calls given on the command line, one set or a batch."),
-    "rules": ("tracegrade.cli.rules:command", "Check, test and list rule files."),
-    "results": ("tracegrade.cli.results:command", "Show stored evaluations."),
+    "serve": ("tracegrade.cli.serve:command", "Receive, forward and judge traces."),
     "traces": ("tracegrade.cli.traces:command", "Show stored traces."),
-    "promote": ("tracegrade.cli.promote:command", "Make recorded traces tests of a rule."),
-    "redact": ("tracegrade.cli.redact:command", "What would redaction take out of recorded traces?"),
     "why": ("tracegrade.cli.why:command", "Why was a trace judged as it was, or not at all?"),
-    "alerts": ("tracegrade.cli.alerts:command", "Show alerts."),
+    "results": ("tracegrade.cli.results:command", "Show stored evaluations."),
+    "alerts": ("tracegrade.cli.alerts:command", "Show and silence alerts."),
+    "extract": ("tracegrade.cli.extract:command", "Show the tool calls in files of traces."),
+    "rules": ("tracegrade.cli.rules:command", "Check, test, try and list rule files."),
+    "promote": ("tracegrade.cli.promote:command", "Make recorded traces tests of a rule."),
+    "evaluate": ("tracegrade.cli.evaluate:command", "Judge calls given on the command line, one set or a batch."),
+    "replay": ("tracegrade.cli.replay:command", "Judge stored traces again, by the rules as they are now."),
     "experiments": ("tracegrade.cli.experiments:command", "Show and compare stored runs of replay."),
     "doctor": ("tracegrade.cli.doctor:command", "What is wrong here, and what to set?"),
-    "tokens": ("tracegrade.cli.tokens:command", "Who may send, read and change: make, list, rotate and revoke tokens."),
-    "set-aside": (
-        "tracegrade.cli.set_aside:command",
-        "List requests and traces that crashed the judge, and retry them.",
-    ),
+    "config": ("tracegrade.cli.config:command", "Check and show settings."),
+    "tokens": ("tracegrade.cli.tokens:command", "Make, list, rotate and revoke tokens."),
+    "redact": ("tracegrade.cli.redact:command", "What would redaction take out of recorded traces?"),
     "backup": ("tracegrade.cli.backup:command", "Copy the data folder and the store while serve works."),
     "restore": ("tracegrade.cli.backup:restore", "Bring a backup back into an empty folder."),
-    "config": ("tracegrade.cli.config:command", "Check and show settings."),
+    "healthcheck": ("tracegrade.cli.healthcheck:command", "Is a running serve ready? For health checks of containers."),
+    "set-aside": ("tracegrade.cli.set_aside:command", "List what crashed the judge, and retry it."),
+}
+_HEADINGS = {
+    "demo": "Run",
+    "traces": "Look at what was judged",
+    "rules": "Write rules",
+    "replay": "Decide about a change",
+    "doctor": "Administer",
 }
 
 COMMANDS = placed(
@@ -60,7 +64,7 @@ def _print_version(context: click.Context, option: click.Parameter, asked: bool)
         context.exit()
 
 
-@click.group(cls=Group, named=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Group, named=COMMANDS, headings=_HEADINGS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version",
     is_flag=True,

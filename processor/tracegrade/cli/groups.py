@@ -12,7 +12,12 @@ class Group(click.Group):
     """A group: its own commands, those that are named to it, and those of the parts that are there."""
 
     def __init__(
-        self, *given: Any, path: str = "", named: Mapping[str, tuple[str, str]] | None = None, **more: Any
+        self,
+        *given: Any,
+        path: str = "",
+        named: Mapping[str, tuple[str, str]] | None = None,
+        headings: Mapping[str, str] | None = None,
+        **more: Any,
     ) -> None:
         """Make the group.
 
@@ -20,10 +25,12 @@ class Group(click.Group):
             given: as of `click.Group`, and so is `more`.
             path: what follows ``tracegrade`` in its command lines.
             named: name -> (``module:name`` of a command, one line of help), in the order shown.
+            headings: what stands above a named command, and all up to the next one, in the help.
         """
         super().__init__(*given, **more)
         self._path = path
         self._named = dict(named or {})
+        self._headings = dict(headings or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names, in the order shown."""
@@ -47,8 +54,15 @@ class Group(click.Group):
         if not self._named:
             super().format_commands(ctx, formatter)
             return
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in self._named.items()])
+        sections: dict[str, list[tuple[str, str]]] = {}
+        heading = "Commands"
+        for name, (_, text) in self._named.items():
+            heading = self._headings.get(name, heading)
+            sections.setdefault(heading, []).append((name, text))
+        widest = max(map(len, self._named))
+        for heading, commands in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(widest), text) for name, text in commands])
 
     def _of_parts(self) -> dict[str, str]:
         """Name -> target of the commands that parts add to this group."""

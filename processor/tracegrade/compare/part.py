@@ -15,7 +15,7 @@ PART = Part(
             "compare",
             "tracegrade.compare.commands.compare:command",
             "Is one release, agent, model or run worse than another?",
-            after="results",
+            after="check",
         ),
         Command(
             "gate",

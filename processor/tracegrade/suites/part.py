@@ -9,7 +9,7 @@ PART = Part(
             "suite",
             "tracegrade.suites.commands.suite:command",
             "Keep suites of cases for models, and run them.",
-            after="rules",
+            after="experiments",
         ),
         Command(
             "jobs",
