@@ -4,8 +4,8 @@
     python docs/generate.py --check   say which pages are old, and end with 1 if any is
 
 Two kinds of pages: those written by hand, which say between ``[[[cog`` and ``]]]``, in a comment, which function of
-`generator` gives what follows; and those of evaluators, which are written whole. Nothing depends on the machine: no
-times, no paths, one terminal width.
+`generator` gives what follows; and those of commands and evaluators, which are written whole. Nothing depends on the
+machine: no times, no paths, one terminal width.
 """
 
 import contextlib
@@ -16,14 +16,14 @@ import sys
 from pathlib import Path
 
 from cogapp import Cog
-from generator import dashboards, evaluators
+from generator import commands, dashboards, evaluators
 
 from tracegrade.rule.schema import rule_schema
 
 ROOT = Path(__file__).resolve().parents[1]
 _PROLOGUE = """
 import cog
-from generator import api, matchers, recipes, scale, sentences, store, tables
+from generator import api, commands, matchers, recipes, scale, sentences, store, tables
 def block(text): cog.out("\\n" + text + "\\n\\n")
 """
 
@@ -43,7 +43,7 @@ def parts(*, check: bool) -> list[str]:
 def pages(*, check: bool) -> list[str]:
     """Write the pages and dashboards that are generated whole, or compare them; the files that are old."""
     old = []
-    for path, text in [*evaluators.pages().items(), *dashboards.dashboards().items()]:
+    for path, text in [*commands.pages().items(), *evaluators.pages().items(), *dashboards.dashboards().items()]:
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
         if check:

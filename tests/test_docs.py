@@ -16,7 +16,7 @@ import click
 import pytest
 import yaml
 from click.testing import CliRunner
-from generator import evaluators, matchers, tables
+from generator import commands, evaluators, matchers, tables
 from generator.api import APIS, document
 
 from build import each
@@ -140,9 +140,15 @@ def test_every_metric_is_documented(name: str) -> None:
 
 
 def test_every_command_and_option_is_documented() -> None:
-    found = tables.commands()
+    found = commands.commands()
     assert {path.split()[1] for path, _, _ in found} == set(COMMANDS)
-    sections = dict(re.findall(r"^#+ (tracegrade .+?)\n\n```text\n(.*?)```", REFERENCE["command-line.md"], re.M | re.S))
+    sections = dict(
+        re.findall(
+            r"^#+ (tracegrade .+?)\n\n```text\n(.*?)```",
+            "".join(text for name, text in REFERENCE.items() if name.startswith("commands/")),
+            re.M | re.S,
+        )
+    )
     for path, command, _ in found:
         for parameter in command.params:
             options = parameter.opts if isinstance(parameter, click.Option) and not parameter.hidden else []

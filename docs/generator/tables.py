@@ -10,7 +10,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import click
 import yaml
 from click.testing import CliRunner
 
@@ -34,7 +33,6 @@ from tracegrade.telemetry.conditions import KINDS
 from tracegrade.telemetry.metrics import METRICS
 from tracegrade.web.problem import PREFIX, TYPES
 
-_WIDTH = 80
 _TESTS = Path(__file__).resolve().parents[2] / "tests"
 
 
@@ -79,40 +77,6 @@ def cel_table() -> str:
 def _cel_type(of: CelType) -> str:
     """What a value is, in a word or two."""
     return "a list" if of.kind == "list" else "an object" if of.kind == "map" else of.called
-
-
-def command_help() -> str:
-    """The help of every command, under a heading each."""
-    return "\n\n".join(
-        f"{'#' * path.count(' ')}# {path}\n\n```text\n{command.get_help(context)}\n```"
-        for path, command, context in commands()
-    )
-
-
-def command_table() -> str:
-    """Every command, and what it does."""
-    rows = [
-        (f"[`{path}`](#{path.replace(' ', '-')})", command.get_short_help_str(200)) for path, command, _ in commands()
-    ]
-    return table(("command", "does"), rows)
-
-
-def commands() -> list[tuple[str, click.Command, click.Context]]:
-    """Every command by its whole name, such as ``tracegrade rules check``."""
-    return list(_commands(main, "tracegrade", None))
-
-
-def _commands(
-    command: click.Command, name: str, parent: click.Context | None
-) -> Iterator[tuple[str, click.Command, click.Context]]:
-    context = click.Context(command, parent=parent, info_name=name, terminal_width=_WIDTH, **command.context_settings)
-    if parent is not None:
-        yield context.command_path, command, context
-    if isinstance(command, click.Group):
-        for child in command.list_commands(context):
-            found = command.get_command(context, child)
-            assert found is not None
-            yield from _commands(found, child, context)
 
 
 _FIELD = ("takes", "default", "meaning")

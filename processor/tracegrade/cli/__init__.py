@@ -35,13 +35,14 @@ _OWN = {
     "healthcheck": ("tracegrade.cli.healthcheck:command", "Is a running serve ready? For health checks of containers."),
     "set-aside": ("tracegrade.cli.set_aside:command", "List what crashed the judge, and retry it."),
 }
-_HEADINGS = {
+HEADINGS = {
     "demo": "Run",
     "traces": "Look at what was judged",
     "rules": "Write rules",
     "replay": "Decide about a change",
     "doctor": "Administer",
 }
+"""The heading in the help, by the first command below it."""
 
 COMMANDS = placed(
     _OWN,
@@ -64,7 +65,7 @@ def _print_version(context: click.Context, option: click.Parameter, asked: bool)
         context.exit()
 
 
-@click.group(cls=Group, named=COMMANDS, headings=_HEADINGS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Group, named=COMMANDS, headings=HEADINGS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version",
     is_flag=True,
