@@ -74,7 +74,7 @@ def test_no_alerts_is_said(data_dir: Path) -> None:
     with engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM incidents")
     engine.dispose()
-    assert run(data_dir, "alerts", "list").stdout == "No alerts.\n"
+    assert run(data_dir, "alerts", "list").stdout == "No incidents.\n"
 
 
 RULE = """
@@ -86,23 +86,29 @@ alert: [{below: 0.9, over: 30m, min_samples: 20}]
 
 
 def remember(
-    data_dir: Path, *outcomes: str, every_minutes: int = 1, minutes: Sequence[float] = (), late: bool = False
+    data_dir: Path,
+    *outcomes: str,
+    every_minutes: int = 1,
+    minutes: Sequence[float] = (),
+    late: bool = False,
+    written: str = RULE,
+    file: str = "rule.yaml",
 ) -> str:
-    """Store these results of `RULE`, from the start of 2026 on, or at these minutes; its hash.
+    """Store these results of a rule, from the start of 2026 on, or at these minutes; its hash.
 
     `late`: all of them are received a day later.
     """
-    (data_dir / "rule.yaml").write_text(RULE)
-    (rule,) = load_rules([data_dir / "rule.yaml"]).rules
+    (data_dir / file).write_text(written)
+    (rule,) = load_rules([data_dir / file]).rules
     traces = []
     for number, outcome in enumerate(outcomes):
         start_ns = START_NS + int((minutes[number] if minutes else number * every_minutes) * MINUTE_NS)
         received_ns = START_NS + 1440 * MINUTE_NS if late else start_ns
         times = {"first_received_ns": received_ns, "last_received_ns": received_ns, "start_ns": start_ns}
-        traces.append(judged(number, outcome, **times))
+        traces.append(judged(number if written == RULE else 1000 + number, outcome, **times))
     for trace in traces:
         for decision in trace.decisions:
-            decision.pair.rule_hash = rule.hash
+            decision.pair.rule_id, decision.pair.rule_hash = rule.id, rule.hash
     store_with(data_dir, *traces)
     return rule.hash
 
@@ -174,7 +180,7 @@ def test_what_does_not_fire_says_how_long_it_would_take(tmp_path: Path) -> None:
     """Everything fails, 20 results in five minutes; as many an hour fire as soon as is said, and not long before."""
     (tmp_path / "now").mkdir()
     remember(tmp_path / "now", *["fail"] * 20, minutes=[number / 4 for number in range(20)])
-    told = run(tmp_path / "now", *preview_of(tmp_path / "now", "2026-01-01T00:05Z", "--every", "5m")).stderr
+    told = run(tmp_path / "now", *preview_of(tmp_path / "now", "2026-01-01T00:05Z", "--every", "5m")).stdout
     how = "At the rate of the last hour with results (20 results) and the pass rate of the last 30m (0.0%)"
     words = " ".join(told.split())
     assert how in words
@@ -189,6 +195,16 @@ def test_what_does_not_fire_says_how_long_it_would_take(tmp_path: Path) -> None:
         end = f"2026-01-01T{(5 + until) // 60:02}:{(5 + until) % 60:02}Z"
         found = run_json(tmp_path / str(until), *preview_of(tmp_path / str(until), end, "--every", "5m"))
         assert bool(found) is fires, until
+
+
+def test_of_several_rules_each_is_told_by_its_own_results(tmp_path: Path) -> None:
+    remember(tmp_path, *["pass"] * 30)
+    other = RULE.replace("checkout-order", "order-of-others").replace("[a, b]", "[c]")
+    remember(tmp_path, *["pass", "pass", "fail"] * 3, written=other, file="other.yaml")
+    told = run(tmp_path, *preview_of(tmp_path, "2026-01-01T01:00Z", str(tmp_path / "other.yaml"))).stdout
+    words = " ".join(told.split())
+    assert "last hour with results (30 results) and the pass rate of the last 30m (100.0%)" in words
+    assert "last hour with results (9 results) and the pass rate of the last 30m (66.7%)" in words
 
 
 def test_a_rule_is_explained_with_how_long_its_alert_would_take(tmp_path: Path) -> None:
@@ -208,7 +224,7 @@ def test_a_rule_is_explained_with_how_long_its_alert_would_take(tmp_path: Path) 
 
 def test_what_is_good_would_not_fire(tmp_path: Path) -> None:
     remember(tmp_path, *["pass"] * 60)
-    told = run(tmp_path, *preview_of(tmp_path, "2026-01-01T01:00Z")).stderr
+    told = run(tmp_path, *preview_of(tmp_path, "2026-01-01T01:00Z")).stdout
     assert "it would not fire within 7 days of results" in " ".join(told.split())
 
 

@@ -59,7 +59,7 @@ def test_every_rule_has_its_decision_and_its_reason(tmp_path: Path, rules: Path)
         "excluded": ("not_matched", "excluded: all clauses of unless hold"),
         "came-later": (
             "not_judged",
-            "it matches now, but was not in force (or was another) when the trace was judged",
+            "it matches, but was added or changed after the trace was judged",
         ),
     }
     assert all(item["subject"] == {"kind": "agent", "id": AGENT_SPAN} for item in found)
@@ -76,7 +76,7 @@ def test_rules_whose_text_was_edited_since_judged_alike(tmp_path: Path, rules: P
     engine.dispose()
 
     def other_rules() -> bool:
-        return "judged by other rules" in run(tmp_path, "why", trace_id(1), "--rules", str(rules)).stdout
+        return "judged by another rule set" in run(tmp_path, "why", trace_id(1), "--rules", str(rules)).stdout
 
     assert not other_rules()
     file = rules / "came-later.rule.yaml"
@@ -109,7 +109,7 @@ def test_the_table_says_it_in_words(tmp_path: Path, rules: Path) -> None:
     store_with(tmp_path, judged(1, "not_evaluable"))
     output = run(tmp_path, "why", trace_id(1), "--rules", str(rules)).stdout
     assert f"trace {trace_id(1)} of shop, tenant default\n" in output
-    assert "judged by other rules than those in force now" in output
+    assert "judged by another rule set than the one loaded now" in output
     assert "– not_evaluable" in output
     assert "create_order has no arguments" in output
     assert 'match.service does not hold: expected "bank-*"' in output

@@ -69,7 +69,7 @@ def ahead(counted: Counted, rule: Rule, alert: Alert, until_ns: int, before: Bef
         return None
     until = until_ns // MINUTE_NS
     since_ns = until_ns - int((looks_back_s([rule]) + 7200) * _NS)
-    continued = _Continued(counted, alert, until)
+    continued = _Continued(counted, rule.id, alert, until)
     history = ReadHistory(continued, [rule], since_ns, (until + _LOOKS[-1]) * MINUTE_NS)
     of_alert = continued.last(window_of(rule, alert, since_ns, until_ns))
     measured = measure(rule, alert, of_alert.over)
@@ -88,7 +88,7 @@ def _is_of(fires: Any, alert: Alert) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Last:
-    """The number of results of the last hour with results, and the outcomes of the last ``over``; of all series."""
+    """The results of a rule's last hour with results, and their outcomes of the last ``over``; of all its series."""
 
     hour: int
     over: Tally
@@ -97,8 +97,8 @@ class _Last:
 class _Continued:
     """What is stored, and after the minute `until` results as they came last."""
 
-    def __init__(self, counted: Counted, alert: Alert, until: int) -> None:
-        self._counted, self._until = counted, until
+    def __init__(self, counted: Counted, rule_id: str, alert: Alert, until: int) -> None:
+        self._counted, self._rule_id, self._until = counted, rule_id, until
         self._over = max(1, int(alert.over // 60))
         self._last: dict[tuple[str, bool], _Last] = {}
 
@@ -114,7 +114,7 @@ class _Continued:
         for number, minute, counts in self._counted.minutes(window):
             if minute < self._until:
                 rows[number].append((minute, counts))
-        of_rule = {number: some for number, some in rows.items() if self.series[number][0].rule_id}
+        of_rule = {number: some for number, some in rows.items() if self.series[number][0].rule_id == self._rule_id}
         newest = max((some[-1][0] for some in of_rule.values()), default=0)
         hours, overs = 0, []
         for number, some in rows.items():

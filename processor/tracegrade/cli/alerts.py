@@ -104,7 +104,7 @@ def list_(settings: ReadSettings, output_format: str, query: IncidentsQuery, lim
             ]
             for incident in found
         ],
-        empty="No alerts.",
+        empty="No incidents.",
     )
     if page.next is not None:
         print_line(f"The latest {limit}; --limit shows more, --firing or --since narrow it down.", err=True)
@@ -301,7 +301,7 @@ def preview(
 
 
 def print_preview(found: "Preview", links: "Links") -> None:
-    """Print when alerts would have fired, and on standard error why others would not."""
+    """Print when alerts would have fired, and why others would not."""
     print_table(
         "",
         ["would be", "what", "level", "since (UTC)", "until"],
@@ -309,7 +309,7 @@ def print_preview(found: "Preview", links: "Links") -> None:
         empty="No alert would have fired.",
     )
     for line in found.quiet:
-        print_line(line, err=True)
+        print_line(line)
 
 
 @command.command("test")
@@ -327,7 +327,7 @@ def test(config: "Config", chosen: tuple[str, ...], hold_s: float | None) -> Non
     """Send a test notification, and its end, to every channel of the settings.
 
     Routes and silences do not apply, and nothing is stored. Ctrl-C ends the alert at once. That a channel accepted it
-    does not yet mean that it told somebody: look. Exit code 1 if a channel did not take it.
+    does not mean that somebody received it: check. Exit code 1 if a channel did not take it.
     """
     from tracegrade.alert.notify.channels.alertmanager import Alertmanager
     from tracegrade.alert.notify.channels.registry import channels

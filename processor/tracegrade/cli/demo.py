@@ -48,12 +48,12 @@ def command(once: bool, data_dir: Path | None) -> None:
     Its data is removed at the end, unless --data-dir is given.
     """
     if data_dir is not None:
-        sys.exit(_demo(data_dir, once))
+        sys.exit(_demo(data_dir, once=once, is_kept=True))
     with temporary_folder("tracegrade-demo-") as folder:
-        sys.exit(_demo(folder, once))
+        sys.exit(_demo(folder, once=once, is_kept=not once))
 
 
-def _demo(folder: Path, once: bool) -> int:
+def _demo(folder: Path, *, once: bool, is_kept: bool) -> int:
     from tracegrade.config import load_config
     from tracegrade.serve.receive_role import ReceiveRole
 
@@ -63,10 +63,11 @@ def _demo(folder: Path, once: bool) -> int:
     ports = _free_ports() if once else _usual_ports()
     config_path.write_text(_CONFIG.format(data_dir=json.dumps(str(folder.resolve()), ensure_ascii=False), **ports))
     config = load_config(config_path)
-    return asyncio.run(_serve(ReceiveRole(config, config_path, with_judge=True), config, once))
+    look_at = config_path if is_kept else None
+    return asyncio.run(_serve(ReceiveRole(config, config_path, with_judge=True), config, look_at, once=once))
 
 
-async def _serve(role: "ReceiveRole", config: "Config", once: bool) -> int:
+async def _serve(role: "ReceiveRole", config: "Config", look_at: Path | None, *, once: bool) -> int:
     import signal
 
     stop = asyncio.Event()
@@ -78,7 +79,7 @@ async def _serve(role: "ReceiveRole", config: "Config", once: bool) -> int:
     def ready(endpoints: dict[str, str]) -> None:
         def agent() -> None:
             try:
-                shown.append(_run_agent(endpoints, config, once))
+                shown.append(_run_agent(endpoints, config, look_at, once=once))
             finally:
                 if once:
                     loop.call_soon_threadsafe(stop.set)
@@ -89,7 +90,7 @@ async def _serve(role: "ReceiveRole", config: "Config", once: bool) -> int:
     return code or (0 if not once or shown == [True] else EXIT_FAILED)
 
 
-def _run_agent(endpoints: dict[str, str], config: "Config", once: bool) -> bool:
+def _run_agent(endpoints: dict[str, str], config: "Config", look_at: Path | None, *, once: bool) -> bool:
     from tracegrade.cli.demo_agent import RUNS, DemoAgent
 
     print_line(f"Receiving OTLP/gRPC on {endpoints['grpc']} and OTLP/HTTP on {endpoints['http']}.")
@@ -104,10 +105,12 @@ def _run_agent(endpoints: dict[str, str], config: "Config", once: bool) -> bool:
         print_line(f"Not every run was judged within {_JUDGED_WITHIN_S:g} s; see the messages above.", err=True)
     failing = next((trace for trace, title in titles.items() if "before" in title), next(iter(titles)))
     if not once:
-        where = f"--data-dir {shlex.quote(str(config.data_path))}"
         print_line(f"Open:         {endpoints['web']}")
-        print_line(f"Look closer:  {own_command()} results list {where}")
-        print_line(f"              {own_command()} why {failing} {where}")
+    if look_at is not None:
+        settings = f"-c {shlex.quote(str(look_at.resolve()))}"
+        print_line(f"Look closer:  {own_command()} results list {settings}")
+        print_line(f"              {own_command()} why {failing} {settings}")
+    if not once:
         print_line(f"Metrics:      http://{endpoints['telemetry']}/metrics")
         print_line("Send your own agent's traces to the addresses above. Ctrl-C ends the demo.")
     return judged

@@ -97,7 +97,7 @@ class _Tenant(click.ParamType[str]):
 
 TENANT = _Tenant()
 
-tenant_option = click.option("--tenant", type=TENANT, help="Only of this tenant; without it, of all.")
+tenant_option = click.option("--tenant", type=TENANT, help="Limit to this tenant; all tenants by default.")
 """``--tenant``, for a parameter ``tenant``: None unless given."""
 
 

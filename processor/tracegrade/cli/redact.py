@@ -34,7 +34,7 @@ _ALL = 1 << 40
 
 @click.command()
 @click.argument("sources", nargs=-1, metavar="[SOURCE...]")
-@click.option("--dry-run", is_flag=True, help="Needed: requests are redacted when they are received, and never later.")
+@click.option("--dry-run", is_flag=True, help="Required: stored data never changes.")
 @click.option("--store", "of_store", is_flag=True, help="Look at the stored traces, as far as the store keeps them.")
 @tenant_option
 @settings_options

@@ -169,7 +169,7 @@ def _print_head(stored: "TraceResult", rule_set: "RuleSet", judged_alike: bool) 
         print_line("  no rules given: give -c CONFIG or --rules PATH to see what did not match")
     elif not judged_alike:
         print_line(
-            "  judged by other rules than those in force now; what did not match is shown by the rules in force now"
+            "  judged by another rule set than the one loaded now (-c chooses it), which says what did not match"
         )
 
 

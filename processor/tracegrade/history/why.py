@@ -121,7 +121,7 @@ def derived_pairs(read: StoredJudgement, rule_set: RuleSet, *, judged_alike: boo
                 reason = "" if judged_alike else _WHEN_IT_CAME
                 pairs.append(_pair(rule.id, subject.kind, subject.id, "sampled_out", reason))
             else:
-                reason = "it matches now, but was not in force (or was another) when the trace was judged"
+                reason = "it matches, but was added or changed after the trace was judged"
                 if (rule.id, subject.kind, subject.id) in afterwards:
                     reason += "; 'rules backtest --store' judged it afterwards: 'results show'"
                 pairs.append(_pair(rule.id, subject.kind, subject.id, "not_judged", reason))
