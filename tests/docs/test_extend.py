@@ -26,7 +26,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for file in ("pyproject.toml", "README.md"):
         shutil.copy(ROOT / file, folder)
     ignored = shutil.ignore_patterns("__pycache__", "system", "conformance", "upgrade", "pictures")
-    for part in ("processor", "tests", "rules", "docs", ".ci"):
+    for part in ("processor", "tests", "rules", "docs", "deploy", ".ci"):
         shutil.copytree(ROOT / part, folder / part, ignore=ignored)
     for part in ("end_to_end", "bench"):  # a page has what a script of the second computes
         shutil.copytree(ROOT / "tests/system" / part, folder / "tests/system" / part, ignore=ignored)

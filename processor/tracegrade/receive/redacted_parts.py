@@ -16,7 +16,6 @@ from tracegrade.otlp.wire import BYTES, ITEMS, RESOURCES, SCOPES, Field, field_a
 from tracegrade.receive.searched import searched
 from tracegrade.redact.requests.item import UNKNOWN_FIELDS, Redaction, SenderPolicy
 from tracegrade.redact.requests.request import OnFound, Part, RequestRedaction, service_of
-from tracegrade.redact.scan import Place
 
 _MESSAGES: dict[Signal, dict[Part, Any]] = {
     Signal.TRACES: {"resource": ResourceSpans, "scope": ScopeSpans, "item": Span},
@@ -32,7 +31,10 @@ _ITEMS_A_TURN = 2048
 
 @dataclass(slots=True)
 class RedactedParts:
-    """One request on its way; ``counts`` is what was replaced so far."""
+    """One request on its way; ``counts`` is what was replaced so far, ``held`` how many parts were parsed.
+
+    ``places`` are those at which something may be found, apart and in order.
+    """
 
     redaction: RequestRedaction
     signal: Signal
@@ -40,21 +42,18 @@ class RedactedParts:
     tenant: str
     on_found: OnFound | None = None
     counts: Counter[Redaction] = field(default_factory=Counter)
-    _places: Sequence[Place] = ()
-    _signs: Sequence[tuple[int, int]] = ()  # of the places, apart and in order
-    _searched: list[tuple[int, int]] = field(default_factory=list)
-    _held: int = 0  # how many parts were parsed
+    held: int = 0
+    places: Sequence[tuple[int, int]] = ()
 
     def __post_init__(self) -> None:
         """Look where something may be found."""
         if not self.redaction.needs_all:
-            self._places = list(self.redaction.scanner.places(searched(self.signal, self.data)))
-            self._signs = _merged((place.start, place.end) for place in self._places)
+            self.places = merged(self.redaction.scanner.places(searched(self.signal, self.data)))
 
     def request(self) -> Generator[None, None, bytes]:
         """The request as it may be kept: its very bytes when nothing in it was to be replaced; some parts at a time."""
         data = self.data
-        if not (self.redaction.needs_all or self._places):
+        if not (self.redaction.needs_all or self.places):
             return data
         pieces: list[bytes] = []
         is_changed = False
@@ -65,7 +64,6 @@ class RedactedParts:
             if found.number != RESOURCES or found.wire_type != BYTES:
                 if self._may_hold(found):  # nobody can say what it holds
                     self.counts[Redaction("attributes", "", UNKNOWN_FIELDS, "drop")] += 1
-                    self._searched.append((found.tag, at))
                     is_changed = True
                 else:
                     pieces.append(data[found.tag : at])
@@ -73,89 +71,83 @@ class RedactedParts:
             other = (yield from self._resource(found)) if self._may_hold(found) else None
             is_changed |= other is not None
             pieces += [data[found.tag : at]] if other is None else [head(RESOURCES, len(other)), other]
-        self._learn()
         return b"".join(pieces) if is_changed else data
-
-    def _learn(self) -> None:
-        """Remember the places around which nothing can be found, whatever else stands in the item."""
-        searched_parts = _merged(self._searched)
-        for place in self._places:
-            if place.digest is not None and not _overlaps(searched_parts, place.begin, place.stop):
-                self.redaction.scanner.learn(place.digest)
 
     def _resource(self, resource: Field) -> Generator[None, None, bytes | None]:
         """The content of a resource with its scopes; None when it stays."""
-        own, inner = self._split(resource, SCOPES)
+        own, may_hold, inner = self._split(resource, SCOPES)
         service = ""
         if self.redaction.needs_all:
-            service = service_of(_MESSAGES[self.signal]["resource"].FromString(self._bytes(own)))
+            service = service_of(_MESSAGES[self.signal]["resource"].FromString(own))
         policy = self.redaction.policy_of(service, self.tenant, self.on_found)
-        own_after = self._redacted("resource", own, policy)
+        own_after = self._redacted("resource", own, policy) if may_hold else None
         scopes = []
         for scope in inner:
             scopes.append((yield from self._scope(scope, policy)) if self._may_hold(scope) else None)
         return self._joined(own, own_after, SCOPES, inner, scopes)
 
     def _scope(self, scope: Field, policy: SenderPolicy) -> Generator[None, None, bytes | None]:
-        own, inner = self._split(scope, ITEMS)
-        own_after = self._redacted("scope", own, policy)
+        own, may_hold, inner = self._split(scope, ITEMS)
+        own_after = self._redacted("scope", own, policy) if may_hold else None
+        data = self.data
         items = []
         for number, item in enumerate(inner, 1):
-            held = self._held
-            items.append(self._redacted("item", [item], policy))
-            if (self._held > held and self._held % _HELD_A_TURN == 0) or number % _ITEMS_A_TURN == 0:
+            held = self.held
+            may_hold = self._may_hold(item)
+            items.append(self._redacted("item", data[item.value : item.end], policy) if may_hold else None)
+            if (self.held > held and self.held % _HELD_A_TURN == 0) or number % _ITEMS_A_TURN == 0:
                 yield
         return self._joined(own, own_after, ITEMS, inner, items)
 
-    def _split(self, message: Field, number: int) -> tuple[list[Field], list[Field]]:
-        """The fields of `message` but those of `number`, and those."""
-        own: list[Field] = []
+    def _split(self, message: Field, number: int) -> tuple[bytes, bool, list[Field]]:
+        """The fields of `message` but those of `number`, as bytes, and whether they may hold something; and those."""
+        data = self.data
+        own: list[bytes] = []
         inner: list[Field] = []
+        may_hold = False
         at = message.value
         while at < message.end:
-            found = field_at(self.data, at)
-            (inner if found.number == number and found.wire_type == BYTES else own).append(found)
+            found = field_at(data, at)
+            if found.number == number and found.wire_type == BYTES:
+                inner.append(found)
+            else:
+                own.append(data[at : found.end])
+                may_hold = may_hold or self._may_hold(found)
             at = found.end
-        return own, inner
+        return b"".join(own), may_hold, inner
 
     def _joined(
-        self, own: list[Field], own_after: bytes | None, number: int, inner: list[Field], after: list[bytes | None]
+        self, own: bytes, own_after: bytes | None, number: int, inner: list[Field], after: list[bytes | None]
     ) -> bytes | None:
         if own_after is None and all(other is None for other in after):
             return None
         data = self.data
-        pieces = [self._bytes(own) if own_after is None else own_after]
+        pieces = [own if own_after is None else own_after]
         for found, other in zip(inner, after, strict=True):
             pieces += [data[found.tag : found.end]] if other is None else [head(number, len(other)), other]
         return b"".join(pieces)
 
-    def _redacted(self, part: Part, held: list[Field], policy: SenderPolicy) -> bytes | None:
-        """A part of the request, an item or these fields, as it may be kept; None when it stays."""
-        if not any(map(self._may_hold, held)):
+    def _redacted(self, part: Part, wire: bytes, policy: SenderPolicy) -> bytes | None:
+        """The message `wire` as it may be kept, None when it stays."""
+        if not wire:
             return None
-        self._held += 1
-        wire = self.data[held[0].value : held[0].end] if part == "item" else self._bytes(held)
+        self.held += 1
         message = _MESSAGES[self.signal][part].FromString(wire)
         counts = self.redaction.redact(self.signal, part, message, policy)
-        if counts is None:
-            return None
-        self._searched += [(found.tag, found.end) for found in held]
         if not counts:
             return None
         self.counts += counts
         return bytes(message.SerializeToString())
 
-    def _bytes(self, fields: list[Field]) -> bytes:
-        return b"".join(self.data[found.tag : found.end] for found in fields)
-
     def _may_hold(self, part: Field) -> bool:
         """Whether something may be found in this part of the request."""
         if self.redaction.needs_all:
             return True
-        return _overlaps(self._signs, part.tag, part.end)
+        number = bisect_right(self.places, part.tag, key=_end)
+        return number < len(self.places) and self.places[number][0] < part.end
 
 
-def _merged(places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def merged(places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """The same in order, those that overlap as one."""
     found: list[tuple[int, int]] = []
     for start, end in sorted(places):
@@ -166,7 +158,5 @@ def _merged(places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def _overlaps(places: Sequence[tuple[int, int]], start: int, end: int) -> bool:
-    """Whether one of `places`, apart and in order, has something in common with what is from `start` to `end`."""
-    number = bisect_right(places, start, key=lambda place: place[1])
-    return number < len(places) and places[number][0] < end
+def _end(place: tuple[int, int]) -> int:
+    return place[1]

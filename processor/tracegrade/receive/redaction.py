@@ -32,10 +32,10 @@ class RequestRedactor:
         if settings.presidio is not None:
             chosen = (*chosen, presidio_detector(settings.presidio))
         try:
-            self.scanner = Scanner(chosen, _names(settings), settings.patterns)
+            scanner = Scanner(chosen, _names(settings), settings.patterns)
         except ValueError as error:
             raise TraceGradeError(f"redaction: {error}") from None
-        self._requests = RequestRedaction(settings, self.scanner, key_of(settings), id_key)
+        self._requests = RequestRedaction(settings, scanner, key_of(settings), id_key)
         self.changed_key: str | None = None
 
     @property

@@ -1,6 +1,10 @@
 """How check digits are counted: what several kinds of numbers share."""
 
 from collections.abc import Sequence
+from string import ascii_letters, digits
+
+NOT_BEHIND_NUMBERS = ascii_letters + digits + "_.+-"
+"""Characters behind which no number begins: it would go on before them."""
 
 
 def digits_of(text: str) -> str:

@@ -20,15 +20,16 @@ class Detector:
     the value, the first of them the same.
 
     ``signs`` are regular expressions (RE2, over bytes, that know nothing of the edges of words), so that many texts are
-    searched for all detectors at once: whatever ``find`` gives holds one of them; () when that is not known.
-    ``is_named`` says whether a name makes ``find`` look at values of any form; ``key_signs`` are the signs of such
-    names in a request. ``first`` are signs that are cheaper to look for, in place of ``signs`` and ``key_signs``
-    (empty: these serve): one of them begins in each sign of the value, or less than 64 bytes behind its begin.
+    searched for all detectors at once: whatever ``find`` gives holds one of them; () when that is not known. What
+    ``may_be`` gives False for, of what a sign found, is nothing. ``is_named`` says whether a name makes ``find`` look
+    at values of any form; ``key_signs`` are the signs of such names in a request, and ``joins`` whether the value is
+    also looked for split over several texts; ``begins`` says how it begins, where that is known, and ``cuts`` are what
+    is left of it where a text ends within it, with ``>`` for the end of a text and ``<`` for the begin of one; an end
+    between two digits, and one within or behind what it ``begins`` with, are known.
 
-    ``joins`` says whether the value is also looked for split over several texts; ``begins`` how it begins, where that
-    is known, and ``cuts`` are what is left of it where a text ends within it, with ``>`` for the end of a text and
-    ``<`` for the begin of one; an end between two digits, and one within or behind what it ``begins`` with, are known.
-    ``ends_by_itself``: what follows a value that is whole, in the next text, says little.
+    ``first`` are signs that are cheaper to look for, in place of ``signs`` and ``key_signs`` (empty: these serve): one
+    of them begins in each sign of the value, or less than 64 bytes behind its begin. ``not_behind`` are characters
+    behind which no value begins. ``ends_by_itself``: what follows a value that is whole, in the next text, says little.
     """
 
     name: str
@@ -38,9 +39,11 @@ class Detector:
     in_numbers: bool = False
     signs: tuple[str, ...] = ()
     key_signs: tuple[str, ...] = ()
+    may_be: Callable[[str], bool] | None = None
     is_named: Callable[[str], bool] | None = None
     joins: bool = True
     begins: tuple[str, ...] = ()
     cuts: tuple[str, ...] = ()
     first: tuple[str, ...] = ()
+    not_behind: str = ""
     ends_by_itself: bool = False

@@ -16,7 +16,10 @@ PICTURE = random.Random(5).randbytes(60_000)
         ("schreib an Jörg <ann@corp.io>, 日本".encode(), "schreib an Jörg <ann@corp.io>, 日本"),
         ("ann@corp.io and more".encode("utf-16-le"), "ann@corp.io and more"),
         (PICTURE[:300] + b"\xff ann@corp.io \xff" + PICTURE[300:600], " ann@corp.io "),
-        (b"\xff\xfe address 1.1.1.1\xff", " address 1.1.1.1"),
+        (PICTURE[:9000] + b"\xff address 1.1.1.1\xff" + PICTURE[9000:], " address 1.1.1.1"),
+        ("Grüße für Anna".encode("utf-16-le"), "r Anna"),
+        ("CPF nº 11144477735".encode("latin-1"), "CPF n\ufffd 11144477735"),
+        (("déjà vu, encore une fois, " * 500 + "à Anna").encode("latin-1"), "\ufffd Anna"),
     ],
 )
 def test_a_text_in_base64_is_found_also_between_other_bytes(raw: bytes, text: str) -> None:

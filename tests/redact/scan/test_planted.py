@@ -1,4 +1,4 @@
-"""Planted secrets are found in every disguise, by the search and by the two looks at the request before it."""
+"""Planted secrets are found in every disguise, by the search and by the one look at the request before it."""
 
 import json
 import random
@@ -11,8 +11,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from build import each, planted
 from build.redaction import attributes_of, one_span, redacted
-from tracegrade.redact.requests.texts import Texts
-from tracegrade.redact.scan import SEPARATOR, Scanner
+from tracegrade.redact.scan import Scanner
 from tracegrade.sensitive.registry import DETECTORS, all_detectors
 
 SPLIT = sorted(name for name in planted.SECRETS if all(one.joins for one in DETECTORS[name]))
@@ -23,7 +22,7 @@ def scanner() -> Scanner:
     return Scanner(all_detectors(), (), {})
 
 
-def span_of(*texts: str) -> Span:
+def _wire(*texts: str) -> bytes:
     """A span with each text in an attribute, some numbers between them."""
     span = Span()
     for number, text in enumerate(texts):
@@ -33,17 +32,7 @@ def span_of(*texts: str) -> Span:
         between = span.attributes.add()
         between.key = "n"
         between.value.int_value = number
-    return span
-
-
-def is_seen(span: Span, by: Scanner | None = None) -> bool:
-    """Whether something may be found in a span, by the look at its bytes and the one at its texts."""
-    found = by or scanner()
-    texts = Texts((), found.asks)
-    texts.span(span)
-    return next(iter(found.places(span.SerializeToString())), None) is not None and (
-        texts.has_key or found.may_hold(SEPARATOR.join(texts.texts).encode())
-    )
+    return span.SerializeToString()
 
 
 def _left(texts: Sequence[str]) -> list[str]:
@@ -63,7 +52,7 @@ def test_a_secret_is_found_in_a_disguise(disguise: str) -> None:
         assert found, (name, texts)
         assert {one.text for one in found} == {1}, (name, texts)
         assert value not in _left(texts)[1], name
-        assert is_seen(span_of(*texts)), (name, texts)
+        assert scanner().may_hold(_wire(*texts)), (name, texts)
 
 
 @pytest.mark.parametrize("numbers", [(2, 3), pytest.param((2, 2, 2, 2, 3, 5), marks=pytest.mark.long)])
@@ -77,9 +66,9 @@ def test_a_secret_is_found_that_is_split_over_neighbouring_texts(name: str, numb
         left = _left(texts)
         assert value not in "".join(left), texts
         assert (left[0], left[-1]) == ("user", "and so on"), texts
-        assert is_seen(span_of(*texts)), texts
-        assert is_seen(span_of("a", json.dumps({"m": {"l": pieces}}), "b")), texts
-        assert is_seen(span_of(json.dumps({f"k{place}": piece for place, piece in enumerate(pieces)}))), texts
+        assert scanner().may_hold(_wire(*texts)), texts
+        assert scanner().may_hold(_wire("a", json.dumps({"m": {"l": pieces}}), "b")), texts
+        assert scanner().may_hold(_wire(json.dumps({f"k{place}": piece for place, piece in enumerate(pieces)}))), texts
 
 
 @pytest.mark.parametrize("count", [1, pytest.param(5, marks=pytest.mark.long)])
@@ -138,7 +127,7 @@ def test_base64_of_text_that_is_mostly_not_ascii_is_read_from_its_begin() -> Non
     for said in ("Straße über Köln – 5371454444262173 – größer", "Straße über Köln – 31616654A – größer"):
         text = b64encode(said.encode()).decode()
         assert [text[one.start : one.end] for one in scanner().find([text], [""])] == [text]
-        assert is_seen(span_of(text))
+        assert scanner().may_hold(_wire(text))
 
 
 @each("before", [r"\n", r"\\n", r"\t", r"\r\n"])
@@ -148,19 +137,19 @@ def test_a_value_is_found_behind_an_escape_in_text_that_is_not_json(name: str, b
     value = planted.SECRETS[name](random.Random(name))
     text = '{"content": "a' + before + value.replace("\n", r"\n") + before + "b"
     assert scanner().find([text], [""]), text
-    assert is_seen(span_of(text)), text
+    assert scanner().may_hold(_wire(text)), text
 
 
 def test_base64_is_found_behind_a_long_word_that_looks_like_a_line_of_it() -> None:
     for length in range(60, 75):
         text = "q" * length + "\n" + planted.DISGUISES["utf-16"](planted.SECRETS["npm_token"](random.Random(length)))
         assert scanner().find([text], [""]), length
-        assert is_seen(span_of(text)), length
+        assert scanner().may_hold(_wire(text)), length
 
 
 def test_a_value_that_begins_within_what_only_looks_like_one_is_seen() -> None:
     texts = ["user", "text", "PMNMU", "V85T1", "0A543", "S", "gpt-4"]
-    assert is_seen(span_of(*texts))
+    assert scanner().may_hold(_wire(*texts))
     assert [one.text for one in scanner().find(texts, [""] * len(texts))] == [2, 3, 4, 5]
 
 
@@ -174,12 +163,8 @@ def test_any_bytes_can_be_looked_at() -> None:
         for _ in range(20):
             value = make(chance).encode()
             cut = chance.randrange(len(value))
-            for data in (
-                value[:cut] + chance.randbytes(30) + value[cut:] + chance.randbytes(60),
-                value[:cut] + bytes(chance.choices(range(0xC0, 0x100), k=40)),
-            ):
-                list(scanner().places(data))
-                scanner().may_hold(data)
+            scanner().may_hold(value[:cut] + chance.randbytes(30) + value[cut:] + chance.randbytes(60))
+            scanner().may_hold(value[:cut] + bytes(chance.choices(range(0xC0, 0x100), k=40)))
 
 
 def test_nothing_is_found_in_what_holds_nothing() -> None:
@@ -191,7 +176,7 @@ def test_nothing_is_found_in_what_holds_nothing() -> None:
         "x" * 400, "0" * 300, "=" * 300, "%" * 300, "user@host", "a = b & c; d < e",
     ]  # fmt: skip
     assert scanner().find(texts, [""] * len(texts)) == []
-    assert not is_seen(span_of(*texts))
+    assert not scanner().may_hold(_wire(*texts))
 
 
 def test_a_value_under_a_name_that_says_so_is_found() -> None:
@@ -202,17 +187,17 @@ def test_a_value_under_a_name_that_says_so_is_found() -> None:
         assert [one.detector for one in scanner().find([value], [key])] == [detector]
         span = Span()
         span.attributes.add(key=key).value.string_value = value
-        assert is_seen(span), key
-        assert is_seen(span_of(json.dumps({"x": {key: value}}))), key
-        assert is_seen(span_of(json.dumps({"x": json.dumps({key: value})}))), key
+        assert scanner().may_hold(span.SerializeToString()), key
+        assert scanner().may_hold(_wire(json.dumps({"x": {key: value}}))), key
+        assert scanner().may_hold(_wire(json.dumps({"x": json.dumps({key: value})}))), key
 
 
 def test_own_names_and_patterns_are_seen_in_a_request_whatever_edges_they_ask_for() -> None:
     scanner = Scanner((), ["Ann Lee"], {"employee": r"^E-\d{6}\b[^$]?$"})
     for text in ("E-123456", "ANN LEE", "&#69;-123456", "QW5uIExlZSBpcyBoZXJl"):
         assert scanner.find([text], [""]), text
-        assert is_seen(span_of("x", text), scanner), text
-    assert not is_seen(span_of("E-12345", "Ann Le"), scanner)
+        assert scanner.may_hold(_wire("x", text)), text
+    assert not scanner.may_hold(_wire("E-12345", "Ann Le"))
 
 
 @each(
@@ -239,12 +224,12 @@ def test_work_is_bounded(piece: str) -> None:
     """By what nests, splits or steps back: a test that hangs when some expression does."""
     text = piece * (20_000 // len(piece))
     scanner().find([text, *[piece] * 300], [""] * 301)
-    is_seen(span_of(text, *[piece] * 300))
+    scanner().may_hold(_wire(text, *[piece] * 300))
 
 
 @pytest.mark.parametrize("size", [100_000, pytest.param(1_500_000, marks=pytest.mark.long)])
 def test_a_large_picture_is_looked_at_once(size: int) -> None:
     """A test that hangs when each sign in a long text in base64 is looked at with all that follows."""
     picture = b64encode(random.Random(1).randbytes(size)).decode()
-    list(scanner().places(span_of("see", picture, "there").SerializeToString()))
-    assert is_seen(span_of("see", picture, b64encode(b"it is ann.lee@corp.io, yes").decode()))
+    list(scanner().places(_wire("see", picture, "there")))
+    assert scanner().may_hold(_wire("see", picture, b64encode(b"it is ann.lee@corp.io, yes").decode()))

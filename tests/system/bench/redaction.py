@@ -30,10 +30,11 @@ from tracegrade.model.signal import Signal
 from tracegrade.otlp.files.report import SourceReport
 from tracegrade.otlp.files.sources import read_sources
 from tracegrade.receive.redaction import RequestRedactor, trial_redactor
-from tracegrade.receive.searched import searched
 from tracegrade.redact.json_text import Leaf, is_json, rewritten
 from tracegrade.redact.requests.item import Redaction
+from tracegrade.redact.scan import Scanner
 from tracegrade.redact.settings import RedactionSettings
+from tracegrade.sensitive.registry import all_detectors
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parents[1])]
@@ -73,18 +74,15 @@ def report_found(requests: Sequence[bytes], redactor: RequestRedactor) -> None:
     decoder = Decoder(AttributeFilter(frozenset(), ("",)))
     spans = [len(decoder.spans(request)) for request in requests]
     values = sum(values_in({**span.attributes, "name": span.name}) for one in requests for span in decoder.spans(one))
+    scanner = Scanner(all_detectors(), (), {})
     counts: Counter[Redaction] = Counter()
     examples: dict[str, str] = {}
     took: dict[bool, list[float]] = {False: [0.0, 0], True: [0.0, 0]}
     look_s = 0.0
     for request in requests:
-        redactor.redacted(Signal.TRACES, request, "default")  # what is learnt of texts is learnt once a process
-
-    def look(request: bytes) -> bool:
-        return bool(list(redactor.scanner.places(searched(Signal.TRACES, request))))
-
+        scanner.may_hold(request)  # what is learnt of texts is learnt once a process
     for request, number in zip(requests, spans, strict=True):
-        look_s += _cpu_s(lambda request=request: look(request))
+        look_s += _cpu_s(lambda request=request: scanner.may_hold(request))
         done: list[Any] = []
 
         def redact(request: bytes = request, done: list[Any] = done) -> None:
@@ -93,7 +91,7 @@ def report_found(requests: Sequence[bytes], redactor: RequestRedactor) -> None:
         def _keep_examples(redaction: Redaction, value: str) -> None:
             examples.setdefault(redaction.detector, f"{value[:60]!r} at {redaction.place_text}")
 
-        walked = took[look(request)]
+        walked = took[scanner.may_hold(request)]
         walked[0] += _cpu_s(redact)
         walked[1] += number
         counts += done[0].counts
@@ -108,8 +106,8 @@ def report_found(requests: Sequence[bytes], redactor: RequestRedactor) -> None:
         what = "that may hold something" if is_walked else "in which nothing can be found"
         print(f"{seconds / max(number, 1) * 1e6:.0f} µs a span in all, of {number:.0f} spans in requests {what}")
     load = agent_traces.template(26)
-    redactor.redacted(Signal.TRACES, load, "default")
-    load_us = min(_cpu_s(lambda: look(load)) for _ in range(10)) / (26 * agent_traces.SPANS_PER_TRACE) * 1e6
+    scanner.may_hold(load)
+    load_us = min(_cpu_s(lambda: scanner.may_hold(load)) for _ in range(10)) / (26 * agent_traces.SPANS_PER_TRACE) * 1e6
     print(f"{load_us:.1f} µs a span of {len(load) / 26 / agent_traces.SPANS_PER_TRACE:.0f} bytes of the load")
 
 

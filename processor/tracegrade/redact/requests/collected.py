@@ -2,15 +2,44 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol, TypeAlias
 
 from tracegrade.redact.json_text import Leaf, documents
 from tracegrade.redact.requests.walk import MAX_ENCODINGS, Place, Walk
-from tracegrade.redact.scan import Found, Scanner
 from tracegrade.sensitive.json_inside import BEGINS
 
 _NUMBER_DIGITS = 9  # shorter numbers are nobody's
+
+
+class Found(Protocol):
+    """A part of a text that is to be replaced."""
+
+    @property
+    def text(self) -> int:
+        """The number of the text."""
+
+    @property
+    def start(self) -> int:
+        """Where the part begins."""
+
+    @property
+    def end(self) -> int:
+        """Where it ends."""
+
+    @property
+    def detector(self) -> str:
+        """The name of what found it."""
+
+
+class Scanner(Protocol):
+    """What finds personal data and secrets; see `redact.scan`."""
+
+    def places(self, wire: bytes) -> Iterable[tuple[int, int]]:
+        """Where in a request something may be found, from and up to."""
+
+    def find(self, texts: Sequence[str], keys: Sequence[str]) -> Sequence[Found]:
+        """What is found in neighbouring texts, which stand under `keys`."""
 
 
 FindInKey: TypeAlias = Callable[[str], Sequence[Found]]

@@ -12,7 +12,7 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.redact.json_text import Leaf
 from tracegrade.redact.policy import Names, Places
 from tracegrade.redact.requests.by_place import ByPlace, Dropped, kinds_of_value, without_definition
-from tracegrade.redact.requests.collected import Collected, FindInKey
+from tracegrade.redact.requests.collected import Collected, FindInKey, Found, Scanner
 from tracegrade.redact.requests.kinds import (
     ARGUMENTS,
     MARKS_OF_MESSAGE,
@@ -26,7 +26,6 @@ from tracegrade.redact.requests.kinds import (
 )
 from tracegrade.redact.requests.values import json_of, set_json
 from tracegrade.redact.requests.walk import DROPPED, Place, Walk, Where
-from tracegrade.redact.scan import Found, Scanner
 from tracegrade.redact.settings import FoundAction
 from tracegrade.redact.stand_in import MASK, TenantKey, mask
 

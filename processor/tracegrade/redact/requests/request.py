@@ -8,10 +8,9 @@ from typing import Any, Literal, TypeAlias
 
 from tracegrade.model.signal import Signal
 from tracegrade.redact.policy import Policy
+from tracegrade.redact.requests.collected import Found, Scanner
 from tracegrade.redact.requests.item import UNKNOWN_FIELDS, Item, Redaction, SenderPolicy
-from tracegrade.redact.requests.texts import Texts
 from tracegrade.redact.requests.walk import Walk
-from tracegrade.redact.scan import SEPARATOR, Found, Scanner
 from tracegrade.redact.settings import RedactionSettings
 from tracegrade.redact.stand_in import Keys
 from tracegrade.semconv import REDACTED, SERVICE_NAME
@@ -28,7 +27,6 @@ _ITEM_WALKS: dict[Signal, Callable[[Walk, Any], None]] = {
     Signal.LOGS: Walk.log_record,
     Signal.METRICS: Walk.metric,
 }
-_WALKS: dict[Part, Callable[[Walk, Any], None]] = {"resource": Walk.resource, "scope": Walk.scope}
 
 
 class RequestRedaction:
@@ -40,7 +38,6 @@ class RequestRedaction:
         self._settings = settings
         self._policy = Policy(settings)
         self._find_in_known_key = lru_cache(maxsize=_KNOWN_KEYS)(self._find_in_key)
-        self._plain_keys: set[str] = set()
         self._keys = None if key is None else Keys(key)
         self._id_keys = self._keys or Keys(id_key)
 
@@ -74,22 +71,7 @@ class RequestRedaction:
     def _find_in_key(self, key: str) -> Sequence[Found]:
         return self.scanner.find([key], [""])
 
-    def _asks(self, key: str) -> bool:
-        """Whether a key asks for a look; those that do not are remembered."""
-        if self.scanner.asks(key):
-            return True
-        if len(key) <= _LONGEST_KNOWN_KEY:
-            if len(self._plain_keys) >= _KNOWN_KEYS:
-                self._plain_keys.clear()
-            self._plain_keys.add(key)
-        return False
-
-    def _may_hold(self, message: Any, walk: Callable[[Walk, Any], None]) -> bool:
-        texts = Texts(self._plain_keys, self._asks)
-        walk(texts, message)
-        return texts.has_key or self.scanner.may_hold(SEPARATOR.join(texts.texts).encode("utf-8", "replace"))
-
-    def redact(self, signal: Signal, part: Part, message: Any, policy: SenderPolicy) -> Counter[Redaction] | None:
+    def redact(self, signal: Signal, part: Part, message: Any, policy: SenderPolicy) -> Counter[Redaction]:
         """Redact `message` in place, and mark it.
 
         Args:
@@ -99,22 +81,26 @@ class RequestRedaction:
             policy: those of its sender.
 
         Returns:
-            How often what was replaced; empty when the message was searched, and is as it was; None when a close look
-            at its texts said that nothing can be found in them, wherever they stand.
+            How often what was replaced; empty when the message is as it was.
         """
         item = Item(policy)
-        walk = _WALKS.get(part) or _ITEM_WALKS[signal]
-        is_searched = self.needs_all or self._may_hold(message, walk)
-        if is_searched:
-            item.redact(message, walk)
+        if part == "resource":
+            item.redact(message, Walk.resource)
+            attributes = message.resource.attributes
+        elif part == "scope":
+            item.redact(message, Walk.scope)
+            attributes = message.scope.attributes
+        else:
+            item.redact(message, _ITEM_WALKS[signal])
+            # Another attribute would make another series of a metric.
+            attributes = None if signal is Signal.METRICS else message.attributes
         size = message.ByteSize()
         message.DiscardUnknownFields()
         if message.ByteSize() != size:
             item.counts[Redaction("attributes", "", UNKNOWN_FIELDS, "drop")] += 1
-        # Another attribute would make another series of a metric.
-        if item.counts and (part != "item" or signal is not Signal.METRICS):
-            _mark((message if part == "item" else getattr(message, part)).attributes, item.counts)
-        return item.counts if is_searched or item.counts else None
+        if item.counts and attributes is not None:
+            _mark(attributes, item.counts)
+        return item.counts
 
 
 def service_of(resource_items: Any) -> str:

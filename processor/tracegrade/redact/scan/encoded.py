@@ -53,6 +53,8 @@ _TEXT = re.compile(
     rb"|\xf4[\x80-\x8f][\x80-\xbf]{2}){%d,}+" % _SHORTEST_VALUE
 )
 _NO_TEXT = "\ufffd"
+_ASCII = bytes((9, 10, 13, *range(32, 127)))
+_LARGE = 1024  # bytes; of less, searching all of it costs little
 
 SIGNS = (f"{_QUAD}{{{_FEWEST_QUADS}}}", f"{_PAIR}{{{_FEWEST_PAIRS}}}", _GZIP, f"{_ZLIB}{_SIGN}{{{_ZLIB_SIGNS}}}")
 
@@ -102,10 +104,10 @@ def _text_of(raw: bytes) -> str:
         raw = _unpacked(raw)
     # In UTF-16, every other byte of what is ASCII is 0; other text may stand before it in the same lines.
     raw = raw.replace(b"\0", b"")
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:  # as of a picture, in which signs of everything turn up: what is no text is left out
-        return _NO_TEXT.join(stretch.decode() for stretch in _TEXT.findall(raw))
+    if len(raw) < _LARGE or 2 * len(raw.translate(None, _ASCII)) < len(raw):
+        return raw.decode("utf-8", "replace")
+    # Such as a picture, in which signs of everything turn up: what is no text is left out.
+    return _NO_TEXT.join(stretch.decode() for stretch in _TEXT.findall(raw))
 
 
 def _unpacked(raw: bytes) -> bytes:

@@ -1,27 +1,23 @@
 """What finds detectors' values in texts."""
 
 import re
-from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate
 from typing import NamedTuple
 
 from tracegrade.redact.scan import encoded
-from tracegrade.redact.scan.close_look import CloseLook
+from tracegrade.redact.scan.gate import MOST_DISGUISES, Gate
 from tracegrade.redact.scan.one_name import of_one_name
-from tracegrade.redact.scan.own import NAME, names_detector, own_signs, pattern_detector
-from tracegrade.redact.scan.prefilter import Place, Prefilter
+from tracegrade.redact.scan.own import NAME, names_detector, pattern_detector
 from tracegrade.redact.scan.spelling import Spelling
 from tracegrade.redact.scan.split import split_values
 from tracegrade.sensitive.detector import Detector
-from tracegrade.sensitive.signs import DISGUISED, expression, signs_of
+from tracegrade.sensitive.signs import DISGUISED, signs_of
 
 _KNOWN_KEYS = 10_000
-_MOST_DISGUISES = 5  # of one value: JSON in base64 in JSON ...
 _BEFORE = 3  # parts of an address before the one with its @
 # In text that is not JSON, or no longer. No sign: it stands in every text, and matters beside a sign alone.
-_ESCAPE = re.compile(r"\\[nrtu\"']")
+_ESCAPE = re.compile(r"\\[nrt\"']")
 
 
 class Found(NamedTuple):
@@ -64,53 +60,24 @@ class Scanner:
         self._detectors = (*detectors, *own)
         self._always = frozenset(number for number, detector in enumerate(self._detectors) if not detector.signs)
         self._spelling = Spelling(detectors)
-        disguises = (*self._spelling.signs, *encoded.SIGNS)
-        self._signs = signs_of(self._detectors, disguises)
+        self._signs = signs_of(self._detectors, (*self._spelling.signs, *encoded.SIGNS))
         self._joined_signs = signs_of([one for one in self._detectors if one.joins])
         self._named_by = lru_cache(maxsize=_KNOWN_KEYS)(self._named_by_key)
-        written = own_signs(names, patterns)
-        self._own = expression(written, is_utf_8=True) if written else None
-        self._is_blind = any(not one.signs for one in detectors)
-        self._prefilter = Prefilter(detectors, disguises, self._own, self._is_in)
-        self._close_look = CloseLook(detectors, disguises, self._is_in, self._named_by, self._prefilter.known)
+        self._gate = Gate(detectors, names, patterns)
 
-    def places(self, wire: bytes) -> Iterator[Place]:
-        """Where in a request something may be found, in no order, so that the rest can be left alone.
+    def may_hold(self, wire: bytes) -> bool:
+        """Whether anything may be found in a request in protobuf: False only where `find` finds nothing.
 
-        Some microseconds a KB, without parsing. What is split over several texts begins or ends there.
+        Some microseconds a KB, without parsing.
         """
-        return self._prefilter.places(wire)
+        return self._gate.may_hold(wire)
 
-    def may_hold(self, texts: bytes) -> bool:
-        """Whether something may be found in the texts of one item, JSON undecoded, with `SEPARATOR` between them."""
-        if self._is_blind or (self._own is not None and self._own.search(texts) is not None):
-            return True
-        return self._close_look.may_hold(texts)
+    def places(self, wire: bytes) -> Iterator[tuple[int, int]]:
+        """Where in a request something may be found, from and up to, in no order, so that the rest can be left alone.
 
-    def asks(self, key: str) -> bool:
-        """Whether something is found in the key of an attribute, or its value is looked at because of it."""
-        return bool(self._named_by(key) or self.find([key], [""]))
-
-    def learn(self, digest: bytes) -> None:
-        """Remember that nothing was found at a place; its surroundings are then no place any more."""
-        self._prefilter.known.add(digest)
-
-    def _is_in(self, text: str, name: str) -> bool:
-        """Whether something may be found in a part of the texts of an item, in which the edges of texts are unknown."""
-        if self._parts(text, name, 0):
-            return True
-        return self._own is not None and any(
-            self._own.search(plain.encode("utf-8", "replace")) is not None for plain in self._plain(text, 0)
-        )
-
-    def _plain(self, text: str, depth: int) -> Iterator[str]:
-        """What is written in `text` in another form, and what is written in that."""
-        if depth < _MOST_DISGUISES:
-            texts = [plain.text for plain in self._spelling.respelled(text)]
-            texts += [piece.text for piece in encoded.pieces(text)]
-            for plain in texts:
-                yield plain
-                yield from self._plain(plain, depth + 1)
+        What is split over several texts begins or ends there. It may end behind the end of the request.
+        """
+        return self._gate.places(wire)
 
     def find(self, texts: Sequence[str], keys: Sequence[str]) -> list[Found]:
         """What is found in neighbouring texts, in the order they stand.
@@ -148,17 +115,16 @@ class Scanner:
         """Whether `text` ends with a value that needs no other text."""
         return found[-1].end == len(text) and self._detectors[found[-1].rank].ends_by_itself
 
-    def _to_look_at(self, texts: Sequence[str], keys: Sequence[str]) -> Sequence[int]:
+    def _to_look_at(self, texts: Sequence[str], keys: Sequence[str]) -> Iterator[int]:
         """The texts that hold a sign, or whose name asks for a look."""
         if self._always:
-            return range(len(texts))
+            yield from range(len(texts))
+            return
         written = [text.encode("utf-8", "replace") for text in texts]
-        ends = list(accumulate(len(data) + 1 for data in written))
-        found = {number for number, key in enumerate(keys) if key and texts[number] and self._named_by(key)}
-        for start, end in self._signs.places(b"\n".join(written)):
-            # A sign that goes over the end of a text may hide others.
-            found.update(range(bisect_right(ends, start), min(bisect_right(ends, end) + 1, len(texts))))
-        return sorted(found)
+        signs_there = self._signs.any_in(b"\n".join(written))
+        for number, (data, key) in enumerate(zip(written, keys, strict=True)):
+            if (signs_there and self._signs.any_in(data)) or (key and data and self._named_by(key)):
+                yield number
 
     def _named_by_key(self, key: str) -> frozenset[int]:
         """The detectors that look at any value under this name."""
@@ -180,7 +146,7 @@ class Scanner:
             for start, end in self._detectors[number].find(text, key)
             if start < end
         ]
-        if is_disguised and depth < _MOST_DISGUISES:
+        if is_disguised and depth < MOST_DISGUISES:
             found += self._disguised(text, key, depth + 1)
         return _merged(found)
 

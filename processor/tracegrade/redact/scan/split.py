@@ -1,7 +1,7 @@
 """Values split over neighbouring texts: each part at the end of a text, all of one, or at its begin."""
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from tracegrade.sensitive.detector import Detector, Part
@@ -10,7 +10,6 @@ from tracegrade.sensitive.signs import Signs
 _MOST_TEXTS = 48  # that one value is split over
 _BEHIND = 4  # texts behind the one in which a sign ends: the value may begin within what only looks like it
 _LONGEST = 2048  # what is looked at of a text, from its end or its begin
-_GOES_ON = 96  # characters behind its sign, or before it: no value is longer of which the sign is not all
 _MOST_TRIES = 1024  # of texts put together, in one call: more are lists of short numbers made to be slow
 
 
@@ -27,22 +26,20 @@ def split_values(
     """
     starts = [0, *accumulate(map(len, texts))]
     whole = "".join(texts)
-    joining = [one for one in enumerate(detectors) if one[1].joins]
-    places = {
-        (start, end, number)
-        for start, end, number in _places(signs, whole, texts)
-        if _is_at_edge((start, end), starts, before)
-    }
-    numbers = {number for _, _, number in places}
+    data = whole.encode("utf-8", "replace")
+    if not signs.any_in(data):
+        return
+    joining = [(number, one) for number, one in enumerate(detectors) if one.joins]
     tries = done = 0
-    for start, end, _ in sorted(places):
+    places = {place for number in signs.numbers_in(data) for place in _places(signs, number, data, len(whole))}
+    for start, end in sorted(places):
         first, last = bisect_right(starts, start) - 1, bisect_right(starts, end - 1) - 1
         for begin in range(max(first - before, done, 0), min(last, len(texts) - 2) + 1):
             for stop in range(begin + 1, min(begin + _MOST_TEXTS, last + _BEHIND, len(texts))):
                 if tries >= _MOST_TRIES:
                     return
                 tries += 1
-                found = _from_first_to_last(texts[begin : stop + 1], joining, signs, numbers)
+                found = _from_first_to_last(texts[begin : stop + 1], joining, signs)
                 # A text behind it belongs to it as a whole or not at all.
                 if done > begin and (found is None or starts[begin] + found[0][1] < starts[stop + 1]):
                     break
@@ -54,44 +51,34 @@ def split_values(
                 break
 
 
-def _is_at_edge(place: Part, starts: Sequence[int], before: int) -> bool:
-    """Whether what a sign found may belong to a value that goes on in the next text, or began in one before."""
-    start, end = place
-    text = bisect_right(starts, start)
-    return (text < len(starts) and starts[text] < end + _GOES_ON) or (
-        before > 0 and start - starts[text - 1] < _GOES_ON
-    )
-
-
 def _from_first_to_last(
-    texts: Sequence[str], detectors: Sequence[tuple[int, Detector]], signs: Signs, numbers: Collection[int]
+    texts: Sequence[str], detectors: Sequence[tuple[int, Detector]], signs: Signs
 ) -> tuple[Part, int] | None:
     """A value that begins in the first and ends in the last of these texts, counted with what it is known by."""
     before = max(0, len(texts[0]) - _LONGEST)
     whole = texts[0][before:] + "".join(texts[1:-1]) + texts[-1][:_LONGEST]
     first, last = len(texts[0]) - before, len(whole) - len(texts[-1][:_LONGEST])
-    places = list(_places(signs, whole))
-    for place in sorted(numbers):
+    data = whole.encode("utf-8", "replace")
+    for place in sorted(signs.numbers_in(data)):
         number, detector = detectors[place]
-        of_number = [(start, end) for start, end, other in places if other == place]
-        for start, end in detector.find(whole, "") if of_number else ():
-            known_by = [one for one in of_number if one[0] < end and one[1] >= start]
+        places = _places(signs, place, data, len(whole))
+        for start, end in detector.find(whole, ""):
+            known_by = [one for one in places if one[0] < end and one[1] >= start]
             if min([start, *(one[0] for one in known_by)]) < first and max([end, *(one[1] for one in known_by)]) > last:
                 return (before + start, before + end), number
     return None
 
 
-def _places(signs: Signs, whole: str, texts: Sequence[str] = ()) -> Iterator[tuple[int, int, int]]:
-    """Where signs are in `whole`, and their numbers; of `texts` that it is made of, those of numbers at their edges."""
-    data = whole.encode("utf-8", "replace")
-    if len(data) == len(whole):
-        edges = list(accumulate(map(len, texts)))
-        yield from ((start, end, number) for number, start, end in signs.matches(data, edges))
-        return
-    edges = list(accumulate(len(text.encode("utf-8", "replace")) for text in texts))
-    for number, start, end in signs.matches(data, edges):
-        # A sign may end within the bytes of a character.
-        yield len(data[:start].decode("utf-8", "ignore")), len(data[:end].decode("utf-8", "ignore")), number
+def _places(signs: Signs, number: int, data: bytes, length: int) -> list[Part]:
+    """Where the signs of one are in a text of `length` characters, of which `data` are the bytes."""
+    places = [match.span() for match in signs.matches(number, data)]
+    if len(data) == length:
+        return places
+    # A sign may end within the bytes of a character.
+    return [
+        (len(data[:start].decode("utf-8", "ignore")), len(data[:end].decode("utf-8", "ignore")))
+        for start, end in places
+    ]
 
 
 def _pieces(start: int, end: int, starts: Sequence[int], number: int) -> Iterator[tuple[int, Part, int]]:

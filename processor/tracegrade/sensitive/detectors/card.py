@@ -6,10 +6,11 @@ Source: ISO/IEC 7812-1; the issuers' ranges of first digits.
 import re
 from collections.abc import Iterator, Sequence
 
-from tracegrade.sensitive.check_digits import digits_of, luhn_sum
+from tracegrade.sensitive.check_digits import NOT_BEHIND_NUMBERS, digits_of, luhn_sum
 from tracegrade.sensitive.detector import Detector, Part
 
 _RUN = re.compile(r"(?<![\w.+\-])\d(?:[ \-]?\d){12,}+(?![\w\-])(?!\.\d)", re.ASCII)
+_AT_BEGIN = re.compile(r"(?:[ \-]?\d)*+", re.ASCII)
 _GROUP = re.compile(r"\d+", re.ASCII)
 _SHORTEST, _LONGEST = 13, 19
 _ISSUED = re.compile(
@@ -59,6 +60,16 @@ def _stand_in(value: str, number: int) -> str:
     return "".join(next(left) if character.isdigit() else character for character in value)
 
 
+def _may_be(text: str) -> bool:
+    """Whether a card's number is anywhere in the digits that `text` begins with, whatever stands around it."""
+    digits = digits_of(_AT_BEGIN.match(text)[0])  # type: ignore[index]  # it matches the empty text too
+    return any(
+        _is_card(digits[start : start + length])
+        for start in range(len(digits) - _SHORTEST + 1)
+        for length in range(_SHORTEST, min(_LONGEST, len(digits) - start) + 1)
+    )
+
+
 DETECTOR = Detector(
     "card",
     _find,
@@ -66,5 +77,7 @@ DETECTOR = Detector(
     identity=digits_of,
     in_numbers=True,
     signs=(r"\d(?:[ \-]?\d){12,}",),
+    may_be=_may_be,
     first=(r"\d(?:[ \-]?\d){12}",),
+    not_behind=NOT_BEHIND_NUMBERS,
 )

@@ -5,6 +5,7 @@ Source: ISO 13616 and the SWIFT IBAN registry (lengths by country); the check di
 
 import re
 from collections.abc import Iterator
+from string import ascii_letters, digits
 
 from tracegrade.sensitive.detector import Detector, Part
 
@@ -34,6 +35,7 @@ _LENGTHS = {
 }
 _COUNTRIES = "|".join(sorted(_LENGTHS))
 _NUMBER = re.compile(rf"(?<![A-Za-z0-9])(?:{_COUNTRIES})\d\d(?:[ \-]?[A-Za-z0-9]){{11,30}}", re.IGNORECASE | re.ASCII)
+_AT_BEGIN = re.compile(r"(?:[ \-]?[A-Za-z0-9])*+", re.ASCII)
 _BESIDE = re.compile(r"[A-Za-z0-9]")
 _STAND_IN_CHECK = "00"  # never right: the remainder of 98 less 97 is 2 to 98
 
@@ -73,15 +75,29 @@ def _stand_in(value: str, number: int) -> str:
     return "".join(next(left) if character.isalnum() else character for character in value)
 
 
+def _may_be(text: str) -> bool:
+    """Whether a number is anywhere in what `text` begins with, whatever stands around it."""
+    return any(
+        _is_right(number[start : start + _LENGTHS[number[start : start + 2]]])
+        for number in [_identity(_AT_BEGIN.match(text)[0])]  # type: ignore[index]  # it matches the empty text too
+        for start in range(len(number) - 14)
+        if number[start : start + 2] in _LENGTHS
+        and number[start + 2 : start + 4].isdigit()
+        and start + _LENGTHS[number[start : start + 2]] <= len(number)
+    )
+
+
 DETECTOR = Detector(
     "iban",
     _find,
     _stand_in,
     identity=_identity,
     signs=(rf"(?i:{_COUNTRIES})\d\d(?:[ \-]?[A-Za-z0-9]){{11,40}}",),
+    may_be=_may_be,
     first=(rf"(?i:{_COUNTRIES})\d\d(?:[ \-]?[A-Za-z0-9]){{11}}",),
     cuts=(
         r"<[A-Za-z]?\d\d(?:[A-Za-z0-9]{11}|[A-Za-z0-9]{0,2}(?:[ \-][A-Za-z0-9]{4}){2})",
         rf"(?:[^A-Za-z0-9]|<)(?i:{_COUNTRIES})\d(?:\d(?:[ \-]?[A-Za-z0-9])*[ \-]?)?>",
     ),
+    not_behind=ascii_letters + digits,
 )

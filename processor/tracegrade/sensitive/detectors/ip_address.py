@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
+from tracegrade.sensitive.check_digits import NOT_BEHIND_NUMBERS
 from tracegrade.sensitive.detector import Detector, Part
 
 _NUMBER = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
@@ -18,6 +19,8 @@ _V4 = re.compile(rf"(?<![\w.+\-^~]){_NUMBER}(?:\.{_NUMBER}){{3}}(?![\w\-])(?!\.\
 _V6 = re.compile(
     r"(?:(?<![\w:.])|(?<=[G-Zg-z]:))(?:[0-9A-Fa-f]{1,4}:|:){2,8}[0-9A-Fa-f]{0,4}(?![\w:])(?!\.\w)", re.ASCII
 )
+_V4_ALONE = re.compile(rf"{_NUMBER}(?:\.{_NUMBER}){{3}}", re.ASCII)
+_V6_BEGIN = re.compile(r"[0-9A-Fa-f]{0,4}:")
 _VERSION = re.compile(r"(?:version|release|\bv|ver\.?|rev|build|chrome|safari|edge?|electron)\W{0,3}$", re.IGNORECASE)
 _VERSION_KEY = re.compile(r"version|release|build|user.?agent", re.IGNORECASE)
 _SCHEME = re.compile(r"://(?:[^\s/@]*@)?$")
@@ -80,6 +83,15 @@ def _stand_in(value: str, number: int) -> str:
     return ("192.0.2.", "198.51.100.", "203.0.113.")[network] + str(host + 1)
 
 
+def _may_be(text: str) -> bool:
+    """Whether an address of somebody is in `text`, whatever stands around it."""
+    if _V6_BEGIN.match(text):
+        return True
+    # The first digits may be the length of the text on the wire, behind its tag, or the end of an escaped character.
+    found = [_V4_ALONE.match(text, start) for start in range(4)]
+    return any(_is_somebody(match.group()) for match in found if match is not None)
+
+
 DETECTOR = Detector(
     "ip_address",
     _find,
@@ -91,11 +103,13 @@ DETECTOR = Detector(
         r"(?:[0-9A-Fa-f]{1,4}:){3}",
         r"[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{1,4}::[0-9A-Fa-f]",
     ),
+    may_be=_may_be,
     first=(
         r"\d\.\d{1,3}\.\d{1,3}\.\d",
         r"::[0-9A-Fa-f]{1,4}:",
         r"[0-9A-Fa-f](?::[0-9A-Fa-f]{1,4}){2}:",
         r"[0-9A-Fa-f]:[0-9A-Fa-f]{1,4}::[0-9A-Fa-f]",
     ),
+    not_behind=NOT_BEHIND_NUMBERS + "^~",
     joins=False,
 )

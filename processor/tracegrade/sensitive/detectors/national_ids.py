@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from tracegrade.sensitive.check_digits import is_date, luhn_sum, mod_11_10, verhoeff, weighted
+from tracegrade.sensitive.check_digits import NOT_BEHIND_NUMBERS, is_date, luhn_sum, mod_11_10, verhoeff, weighted
 from tracegrade.sensitive.detector import Detector, Part
 from tracegrade.sensitive.likeness import is_likeness, likeness
 
@@ -248,6 +248,7 @@ def _detector(form: _Form) -> Detector:
     near = rf"(?:[^\d\\]|\\+){{0,{_BEFORE}}}"
     behind = [rf"(?i:{form.names}){between}(?:{form.plain})" for between in (near, r"[^\d]*")]
     signs, first = ((*laid_out, sign) if form.plain else laid_out for sign in behind)
+    known = re.compile("|".join(f"(?=({one}))" for one in (form.laid_out, form.plain) if one), re.ASCII)
     find = partial(_find, form, anywhere, named, names, is_named)
     return Detector(
         form.name,
@@ -257,8 +258,10 @@ def _detector(form: _Form) -> Detector:
         in_numbers=True,
         cuts=form.cuts,
         signs=signs,
+        may_be=lambda text: any(_is_one(form, match[match.lastindex or 0]) for match in known.finditer(text)),
         is_named=is_named if form.plain else None,
         first=first,
+        not_behind=NOT_BEHIND_NUMBERS,
     )
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from string import ascii_letters, digits
 from zlib import crc32
 
 from tracegrade.sensitive.detector import Detector, Part
@@ -129,6 +130,8 @@ _FORMS = (
 )
 
 
+_AT_BEGIN = re.compile(r"[\w\-]*+", re.ASCII)
+_DIGIT = re.compile(r"\d")
 _AHEAD = re.compile(r"\(\?[!=][^)]*\)")
 _MORE = re.compile(r"\{(\d+),\d*\}$")
 
@@ -139,15 +142,27 @@ def _detector(form: _Form) -> Detector:
     by_itself = re.compile(rf"(?<![A-Za-z0-9]){token}(?![A-Za-z0-9])", re.ASCII)
     within = re.compile(token, re.ASCII) if form.is_whole is not None else None
     sign = f"(?:{begins}){_AHEAD.sub('', form.rest)}"
+    find = partial(_find, form, by_itself, within)
+    known = tuple(filter(None, form.begins))
+    needs_digit = "(?=" in form.rest
+    first = form.first or (_MORE.sub(r"{\1}", sign),)
     return Detector(
         form.name,
-        partial(_find, form, by_itself, within),
+        find,
         likeness,
         signs=(sign,),
-        begins=tuple(filter(None, form.begins)),
+        may_be=_has_digit if needs_digit else None,
+        begins=known,
         cuts=form.cuts,
-        first=form.first or (_MORE.sub(r"{\1}", sign),),
+        first=first,
+        # Of words such as ``task-list-of-the-whole-department``; what has a checksum may stand within others.
+        not_behind=ascii_letters + digits if needs_digit else "",
     )
+
+
+def _has_digit(text: str) -> bool:
+    """Whether the token has a digit, or what looks like the end of it, and stands behind it on the wire."""
+    return _DIGIT.search(_AT_BEGIN.match(text)[0]) is not None  # type: ignore[index]  # it matches the empty text
 
 
 def _find(
