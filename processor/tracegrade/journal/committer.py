@@ -23,7 +23,7 @@ GAUGES_EVERY_NS = 1_000_000_000
 
 
 class Committer:
-    """One thread, from the start until `close`"""
+    """One thread, from the start until `close`."""
 
     def __init__(
         self,

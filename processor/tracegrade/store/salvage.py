@@ -89,14 +89,21 @@ def salvage(damaged: Path, engine: Engine, advance: Callable[[int], object]) -> 
 
 
 def _unknown_tables(source: Engine) -> list[str]:
-    """The tables with rows that this installation does not declare."""
+    """The tables with rows, or that cannot be read, that this installation does not declare."""
     try:
         with source.connect() as connection:
             names = set(inspect(connection).get_table_names()) - {*schema.metadata.tables, "alembic_version"}
-            queries = {name: select(literal(1)).select_from(table(name)).limit(1) for name in names}
-            return sorted(name for name, query in queries.items() if connection.execute(query).first() is not None)
     except (SQLAlchemyError, sqlite3.Error):
         return []
+    return sorted(name for name in names if _may_have_rows(source, name))
+
+
+def _may_have_rows(source: Engine, name: str) -> bool:
+    try:
+        with source.connect() as connection:
+            return connection.execute(select(literal(1)).select_from(table(name)).limit(1)).first() is not None
+    except (SQLAlchemyError, sqlite3.Error):
+        return True
 
 
 def _insert(engine: Engine, table: Table, rows: list[dict[str, object]], found: Salvaged) -> int:

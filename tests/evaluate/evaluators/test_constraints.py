@@ -138,7 +138,7 @@ BIG_REFUND = {"tool": "refund", "where": {"args": {"amount": {"$gte": 100}}}}
             [call("pay"), call("log_in")],
             "fail",
             0.0,
-            "was pay (call 1), where log_in was required.",
+            "was pay, where log_in was required.",
         ),
         ({"last": "log_out"}, [], "fail", 0.0, "no call was made, where log_out was required."),
         (

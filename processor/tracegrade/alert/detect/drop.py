@@ -130,7 +130,7 @@ def _baselines(rule: Rule, alert: Alert, drop: Drop, seen: Seen) -> list[Usual]:
 def _stated(share: float, alert: Alert, drop: Drop, seen: Seen) -> Usual:
     """A share that is known; how results depend on each other is still told by the history."""
     worth = worth_of(alert, total(item.tally for item in seen.before))
-    return stated(share, _usuals(alert, drop, seen)[0], worth)
+    return stated(share, next((one for one in _usuals(alert, drop, seen) if one is not None), None), worth)
 
 
 def _weeks(alert: Alert, seen: Seen) -> list[Sequence[Bin]]:
@@ -152,7 +152,7 @@ def _usuals(alert: Alert, drop: Drop, seen: Seen) -> list[Usual | None]:
         weeks = [steps_of(alert, week, seen.fine_from, worth) for week in _weeks(alert, seen)]
         return usuals_of(weeks, drop.by, worth)
 
-    return remembered(("drop", alert.of, drop.by, seen.until), seen.before, make)
+    return remembered(("drop", alert.of, drop.by, alert.evidence_s, seen.until), seen.before, make)
 
 
 def _as_happened(rule: Rule, alert: Alert, usual: Usual, bins: Sequence[Bin]) -> Usual:

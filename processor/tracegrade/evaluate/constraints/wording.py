@@ -33,6 +33,7 @@ from tracegrade.model.tool_call import ToolCall
 LOOKING_BACK = (Before, RightBefore, BetweenTwo, If)  # what they need may have been called elsewhere, before
 _MAX_SENTENCES = 200  # characters of the constraints in the sentence of a pass
 _MAX_VIOLATIONS = 3  # in one explanation
+_MAX_CALLS = 3  # in one violation
 
 
 def explanation(checked: Sequence[Checked], evidence: Evidence) -> str:
@@ -57,7 +58,7 @@ def not_triggered(checked: Sequence[Checked]) -> str:
     needing = [
         words_of(each.form.sides[0]) for each in checked if isinstance(each.form, Paired) and not each.activations
     ]
-    return f"No constraint applies: {listed(needing)} was not called."
+    return f"No constraint applies: {listed(needing)} {agreeing(len(set(needing)), 'was', 'were')} not called."
 
 
 def untouched(checked: Sequence[Checked]) -> list[str]:
@@ -115,16 +116,18 @@ def _violation(checked: Checked, activation: Activation, evidence: Evidence) -> 
     if isinstance(form, Paired):
         return f"{_unpaired(form, calls[0])}{_nearest_miss(checked, activation.calls[0], evidence)}"
     if isinstance(form, Never):
-        return f"{listed(calls)} {agreeing(len(calls), 'was', 'were')} made, and {words_of(form.never)} is forbidden"
+        return f"{_few(calls)} {agreeing(len(calls), 'was', 'were')} made, and {words_of(form.never)} is forbidden"
     if isinstance(form, NotBoth):
-        return f"{' and '.join(calls)} were both made{_with(form.same)}, where only one is allowed"
+        more = f", and {count(len(calls) - 2, 'more call')}" if len(calls) > 2 else ""
+        return f"{' and '.join(calls[:2])} were both made{_with(form.same)}{more}, where only one is allowed"
     if isinstance(form, AtMost) and form.same is not None:
         places = listed(str(place + 1) for place in activation.calls)
         return f"{words_of(form.of)} was called more than {times(form.at_most)}{_with(form.same)} (calls {places})"
     if isinstance(form, Counted):
         return f"{words_of(form.of)} was {_called(len(calls))}, where {_required(form)}"
     assert isinstance(form, First | Last), "the words are all known"
-    found = f"the {form.word} call was {calls[0]}" if calls else "no call was made"
+    made = [evidence.calls[place].name or "a tool of unknown name" for place in activation.calls]
+    found = f"the {form.word} call was {listed(made)}" if made else "no call was made"
     return f"{found}, where {words_of(form.sides[0])} was required"
 
 
@@ -134,14 +137,19 @@ def _unpaired(form: Paired, call: str) -> str:
     if isinstance(form, After):
         return f"{call} was not followed by {other}{agreeing}"
     if isinstance(form, RightAfter):
-        return f"the call right after {call} was not {other}{agreeing}"
+        return f"{call} was not directly followed by {other}{agreeing}"
     if isinstance(form, RightBefore):
-        return f"the call right before {call} was not {other}{agreeing}"
+        return f"{call} was not directly preceded by {other}{agreeing}"
     if isinstance(form, BetweenTwo):
         return f"{call} was made without an earlier {other}{agreeing} of its own"
     if isinstance(form, Before):
         return f"{call} was made without an earlier {other}{agreeing}"
     return f"{call} was made without {other}{agreeing}"
+
+
+def _few(calls: Sequence[str]) -> str:
+    more = f" and {count(len(calls) - _MAX_CALLS, 'more call')}" if len(calls) > _MAX_CALLS else ""
+    return f"{', '.join(calls[:_MAX_CALLS])}{more}"
 
 
 def _with(same: Same | None) -> str:
@@ -158,7 +166,7 @@ def _required(form: Counted) -> str:
         return f"exactly {count(least, 'call')} {agreeing(least, 'is', 'are')} required"
     if most is None:
         return f"at least {count(least, 'call')} {agreeing(least, 'is', 'are')} required"
-    return f"at most {count(most, 'call')} {agreeing(most, 'is', 'are')} allowed"
+    return f"at most {count(most, 'call')} {agreeing(most, 'is', 'are')} allowed" if most else "no call is allowed"
 
 
 def _nearest_miss(checked: Checked, position: int, evidence: Evidence) -> str:

@@ -23,6 +23,7 @@ from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.wording import all_of, listed, times, were
 from tracegrade.model.json_value import JsonValue
 
+_MAX_WRONG = 3  # tools, in a sentence
 _KEY = "explained_tool_calls_count"
 
 
@@ -74,9 +75,9 @@ def _compare(counts: ExpectedCounts, made: Sequence[str], strict: bool) -> Score
     }
     held = len(expected) - len(failed)
     score = float(not failed) if strict else held / len(expected)
-    wrong = {
-        name: f"{name} was called {times(actual[name])} (expected {count.words})" for name, count in failed.items()
-    }
+    wrong = [
+        f"{listed([name])} was called {times(actual[name])} (expected {count.words})" for name, count in failed.items()
+    ]
     return Score(score, {_KEY: lines}, _explain(len(expected), wrong))
 
 
@@ -88,11 +89,12 @@ def _score_nothing_expected(calls: int) -> Score:
     return Score(float(not calls), {_KEY: {"_result": text}}, text)
 
 
-def _explain(expected: int, wrong: Mapping[str, str]) -> str:
+def _explain(expected: int, wrong: Sequence[str]) -> str:
     if not wrong:
         return f"{all_of(expected, 'listed tool')} called as often as expected."
     held = f"{expected - len(wrong)} of {were(expected, 'listed tool')} called as often as expected"
-    return f"{held}; {listed(wrong.values())}."
+    more = f" and {len(wrong) - _MAX_WRONG} more" if len(wrong) > _MAX_WRONG else ""
+    return f"{held}; {', '.join(wrong[:_MAX_WRONG])}{more}."
 
 
 def _sentences(criteria: Criteria, settings: Settings) -> list[str]:

@@ -159,7 +159,7 @@ def _explain_strict(wanted: Expected, actual: Sequence[str], matched: Sequence[i
     at = next((i for i, (name, made) in enumerate(pairs) if name != made), min(len(expected), len(actual)))
     due = listed([expected[at]]) if at < len(expected) else "no further call"
     if at == len(actual):
-        return f"{due} was expected as call {at + 1}, and no further call was made."
+        return f"{due} was expected as call {at + 1}, and no {'further ' if actual else ''}call was made."
     return f"Call {at + 1} was {listed([actual[at]])}, where {due} was expected."
 
 
