@@ -117,7 +117,7 @@ ROWS: list[Row] = [
     Row("partial-order", "partial", {"steps": ["find", "pay", "mail"]}, ["pay", "find"],
         "1 of 3 steps were made; missing: mail; out of order: find."),
     Row("tool-call-count", "pass", {"tool_calls_count": {"find": ["<=", 2]}}, ["find"],
-        "The listed tool was called as often as expected."),
+        "find was called once (expected at most 2 times)."),
     Row("tool-call-count", "partial", {"tool_calls_count": {"find": ["<=", 2], "pay": ["=", 1]}}, ["find"],
         "1 of 2 listed tools were called as often as expected; pay was called 0 times (expected exactly 1 time)."),
     # arguments and outputs

@@ -20,10 +20,10 @@ from tracegrade.evaluate.criteria.expected_count import Count, ExpectedCount
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import Evidence, Score
-from tracegrade.evaluate.wording import all_of, listed, times, were
+from tracegrade.evaluate.wording import listed, times, were
 from tracegrade.model.json_value import JsonValue
 
-_MAX_WRONG = 3  # tools, in a sentence
+_MAX_TOOLS = 3  # in a sentence
 _KEY = "explained_tool_calls_count"
 
 
@@ -75,10 +75,7 @@ def _compare(counts: ExpectedCounts, made: Sequence[str], strict: bool) -> Score
     }
     held = len(expected) - len(failed)
     score = float(not failed) if strict else held / len(expected)
-    wrong = [
-        f"{listed([name])} was called {times(actual[name])} (expected {count.words})" for name, count in failed.items()
-    ]
-    return Score(score, {_KEY: lines}, _explain(len(expected), wrong))
+    return Score(score, {_KEY: lines}, _explain(expected, actual, failed))
 
 
 _compared = lru_cache(REMEMBERED)(_compare)  # as the order of calls is, see `tool_call_order`
@@ -89,12 +86,19 @@ def _score_nothing_expected(calls: int) -> Score:
     return Score(float(not calls), {_KEY: {"_result": text}}, text)
 
 
-def _explain(expected: int, wrong: Sequence[str]) -> str:
-    if not wrong:
-        return f"{all_of(expected, 'listed tool')} called as often as expected."
-    held = f"{expected - len(wrong)} of {were(expected, 'listed tool')} called as often as expected"
-    more = f" and {len(wrong) - _MAX_WRONG} more" if len(wrong) > _MAX_WRONG else ""
-    return f"{held}; {', '.join(wrong[:_MAX_WRONG])}{more}."
+def _explain(
+    expected: Mapping[str, ExpectedCount], actual: Mapping[str, int], failed: Mapping[str, ExpectedCount]
+) -> str:
+    said = [
+        f"{listed([name])} was called {times(actual[name])} (expected {wanted.words})"
+        for name, wanted in (failed or expected).items()
+    ]
+    more = f" and {len(said) - _MAX_TOOLS} more" if len(said) > _MAX_TOOLS else ""
+    text = f"{', '.join(said[:_MAX_TOOLS])}{more}."
+    if not failed or len(expected) == 1:
+        return text
+    held = len(expected) - len(failed)
+    return f"{held} of {were(len(expected), 'listed tool')} called as often as expected; {text}"
 
 
 def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
