@@ -144,7 +144,7 @@ def test_every_command_and_option_is_documented() -> None:
     assert {path.split()[1] for path, _, _ in found} == set(COMMANDS)
     sections = dict(
         re.findall(
-            r"^#+ (tracegrade .+?)\n\n```text\n(.*?)```",
+            r"^#+ (tracegrade .+?)\n\n(?:[^`\n][^\n]*\n\n)?```text\n(.*?)```",
             "".join(text for name, text in REFERENCE.items() if name.startswith("commands/")),
             re.M | re.S,
         )

@@ -16,7 +16,8 @@ def pages() -> dict[Path, str]:
     """Every page, by its file."""
     texts: dict[str, list[str]] = {}
     for path, command, context in commands():
-        help_text = f"{'#' * (path.count(' '))} {path}\n\n```text\n{command.get_help(context)}\n```\n"
+        about = f"{command.get_short_help_str(200)}\n\n" if path.count(" ") == 1 else ""
+        help_text = f"{'#' * path.count(' ')} {path}\n\n{about}```text\n{command.get_help(context)}\n```\n"
         texts.setdefault(_page_of(path), ["<!-- Written by docs/generate.py from the code. -->\n"]).append(help_text)
     return {FOLDER / name: "\n".join(parts) for name, parts in texts.items()}
 
