@@ -95,6 +95,8 @@ class ToolCall:
         A failed call without an output gave none, and that is known. `in_part`: what was redacted stands in it as masks
         and hashes (`stand_ins`), so that what stands beside them can be read.
         """
+        if (self.arguments_status if part == "arguments" else self.output_status) == "ok":  # so it is mostly
+            return None
         if part == "arguments":
             if self.arguments_status == "redacted":
                 return None if in_part and isinstance(self.arguments, dict) else "redacted"

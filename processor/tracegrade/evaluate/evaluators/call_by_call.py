@@ -275,11 +275,11 @@ def _judge(
     found = part.found(evidence)
     if not names:
         return _score_nothing_expected(expected, len(evidence.calls)), None
-    work = Work(evidence=evidence, optimistic=optimistic)
-    if in_step(names, wanted, evidence, found, work, steps=1):
+    work = in_step(names, wanted, evidence, found, optimistic=optimistic, steps=1)
+    if work is not None:
         pairing = expected.in_step
     else:
-        work = Work(evidence=evidence, optimistic=optimistic)  # nothing that led nowhere is counted
+        work = Work(evidence=evidence, optimistic=optimistic)
         pairing = PAIRINGS[settings.pairing_of(criteria)](names, wanted, evidence, found, work)
     pairs, _, more = pairing
     if None not in pairs:

@@ -142,10 +142,10 @@ def _judge(
         return Score(None, {}, "There are no reference calls, so there is nothing to score."), None
     actual = evidence.once(arguments_or_unknown)
     whole = criteria.partly_whole if settings.mode == "flexible" else criteria.wholly
-    work = Work(evidence=evidence, optimistic=optimistic)
-    if in_step(criteria.expected.names, whole, evidence, actual, work, steps=0):
+    work = in_step(criteria.expected.names, whole, evidence, actual, optimistic=optimistic, steps=0)
+    if work is not None:
         return criteria.all_made, work.unknown
-    work = Work(evidence=evidence, optimistic=optimistic)  # nothing that led nowhere is counted
+    work = Work(evidence=evidence, optimistic=optimistic)
     pairing = _align(criteria, evidence, settings, work)
     taken_by = pairing.positions
     uncalled: list[str] = []

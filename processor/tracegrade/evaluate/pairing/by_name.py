@@ -69,10 +69,10 @@ def in_step(
     wanted: Sequence[Matches[Found]],
     evidence: Evidence,
     found: ByPosition[Found],
-    work: Work,
     *,
+    optimistic: bool,
     steps: int,
-) -> bool:
+) -> Work | None:
     """Whether the calls made are as expected one by one, and no others: soon seen, and so it is mostly.
 
     Then all that pair by name and by what matches, in order, pair so, too.
@@ -82,20 +82,24 @@ def in_step(
         wanted: what each matches.
         evidence: the calls made.
         found: what was found of each.
-        work: counts what is compared, and `steps` for each call beside.
-        steps: as many as the pairing counts that this stands for.
+        optimistic: whether what is unknown counts as what was expected.
+        steps: as many for each call as the pairing counts that this stands for, beside what is compared.
+
+    Returns:
+        The work of seeing it; None where they are not.
 
     Raises:
         EvaluatorError: ``work_bound``.
     """
     if evidence.once(names_of) != names:
-        return False
+        return None
+    work = Work(evidence=evidence, optimistic=optimistic)
     for position, matches in enumerate(wanted):
         work.left -= steps
         work.position = position
         if not matches(found[position], work):
-            return False
-    return True
+            return None
+    return work
 
 
 def pair_first(
@@ -112,7 +116,7 @@ def pair_first(
         pairing = pair_best(names, wanted, evidence, found, work)
     else:
         pairing = Pairing(_scan(names, wanted, evidence, found, work))
-    if len({*names}) < len(names):
+    if len(names) > 1 and len({*names}) < len(names):
         work.unbind()
     return pairing
 
@@ -226,13 +230,22 @@ def _scan(
     names: Sequence[str], wanted: Sequence[Matches[Found]], evidence: Evidence, found: ByPosition[Found], work: Work
 ) -> list[int | None]:
     """For each expected call in order, the first unused call of its name that it matches; None where none does."""
-
-    def fit(index: int, position: int) -> float:
-        work.left -= 1  # the bound is asked for by what follows
-        work.position = position
-        return wanted[index](found[position], work)
-
-    return scan(candidates_by_name(names, evidence), fit, work)[0]
+    made = evidence.once(positions_by_name)
+    left: dict[str, list[int]] = {}
+    pairs: list[int | None] = []
+    for name, matches in zip(names, wanted, strict=True):
+        if (free := left.get(name)) is None:
+            free = left[name] = [*made.get(name, ())]
+        pair = None
+        for place, position in enumerate(free):
+            work.left -= 1  # the bound is asked for by what follows
+            work.position = position
+            if matches(found[position], work):
+                pair = position
+                del free[place]
+                break
+        pairs.append(pair)
+    return pairs
 
 
 def most_pairs(indexes: Sequence[int], fits: Sequence[Fits], work: Work) -> list[tuple[int, int]]:
