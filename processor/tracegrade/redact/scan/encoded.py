@@ -21,7 +21,7 @@ _MOST_BYTES = 1 << 18  # that a packed piece is unpacked to
 _GZIP = "H4sI"
 _ZLIB = "e(?:J[w-z]|A[E-H]|N[o-r]|F[4-7])"
 _ZLIB_SIGNS = 13  # behind it, of an address as short as 1.1.1.1
-_ZLIB_HEADS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+_PACKED_HEADS = (b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 _MOST_PACKED = 8  # in one run
 
 
@@ -88,10 +88,11 @@ def _from_base64(run: str) -> Iterator[bytes]:
     """What `run` may be; a word may stand before it, so that it begins one, two or three signs later."""
     signs = _NO_SIGNS.sub("", run)
     for packed in islice(_PACKED.finditer(signs), _MOST_PACKED):
-        yield _decoded(signs[packed.start() :])
+        if raw := _unpacked(_decoded(signs[packed.start() :])):
+            yield raw
     for begin in range(4):
-        if _QUADS.match(signs, begin):
-            yield _decoded(signs[begin:])
+        if _QUADS.match(signs, begin) and not _unpacked(raw := _decoded(signs[begin:])):
+            yield raw
 
 
 def _decoded(signs: str) -> bytes:
@@ -100,8 +101,6 @@ def _decoded(signs: str) -> bytes:
 
 
 def _text_of(raw: bytes) -> str:
-    if raw.startswith((b"\x1f\x8b", *_ZLIB_HEADS)):
-        raw = _unpacked(raw)
     # In UTF-16, every other byte of what is ASCII is 0; other text may stand before it in the same lines.
     raw = raw.replace(b"\0", b"")
     if len(raw) < _LARGE or 2 * len(raw.translate(None, _ASCII)) < len(raw):
@@ -111,8 +110,10 @@ def _text_of(raw: bytes) -> str:
 
 
 def _unpacked(raw: bytes) -> bytes:
-    """As much as there is, and as may be; itself where it only begins as what zlib packed does."""
+    """What gzip or zlib packed, as much of it as there is and as may be; nothing where they did not."""
+    if not raw.startswith(_PACKED_HEADS):
+        return b""
     try:
         return zlib.decompressobj(wbits=47).decompress(raw, _MOST_BYTES)
     except zlib.error:
-        return raw if raw.startswith(_ZLIB_HEADS) else b""
+        return b""

@@ -16,6 +16,7 @@ from tracegrade.redact.scan.first import Place, looks_for
 from tracegrade.redact.scan.integers import Integers
 from tracegrade.redact.scan.joining import BEHIND
 from tracegrade.redact.scan.nobody import without_uuids
+from tracegrade.redact.scan.noise import blanked, noise_in, run_around
 from tracegrade.redact.scan.own import own_signs
 from tracegrade.redact.scan.seen import Seen
 from tracegrade.redact.scan.streams import STREAM, Streams
@@ -64,6 +65,10 @@ class Gate:
         if self._own is not None:
             yield from (match.span() for match in self._own.finditer(wire))
         yield from self._integers.places(wire)
+        if noise := noise_in(wire):
+            runs = {run_around(wire, part) for part in noise}
+            yield from ((start, end) for start, end in runs if self._may_be_within(wire[start:end]))
+            wire = blanked(wire, noise)
         wire = without_uuids(wire)
         for name, look in self._looks.items():
             looked_at = 0
@@ -78,6 +83,10 @@ class Gate:
             part, at, to = self._cuts.around(wire, start, end, kind)
             if self._may_be_in(part, f"{kind} {at} {to - at}", partial(self._cuts.may_be, part, at, to, kind)):
                 yield start, end
+
+    def _may_be_within(self, run: bytes) -> bool:
+        """Whether base64 of what is no text may hold something, such as a name in a picture's description."""
+        return self._may_be_in(run, "noise", partial(self._may_be_encoded, run, 1))
 
     def _may_be_in(self, part: bytes, way: str, looked_at: Callable[[], bool]) -> bool:
         """Whether a look says so, which is spared where it was done before and did not."""
@@ -129,9 +138,10 @@ class Gate:
         for window in self._windows(data):
             if any(self._may_in(plain.text, depth) for plain in self._spelling.respelled(window)):
                 return True
-        return self._encoded.any_in(data) and any(
-            self._may_in(piece.text, depth) for piece in encoded.pieces(data.decode("latin-1"))
-        )
+        return self._encoded.any_in(data) and self._may_be_encoded(data, depth)
+
+    def _may_be_encoded(self, data: bytes, depth: int) -> bool:
+        return any(self._may_in(piece.text, depth) for piece in encoded.pieces(data.decode("latin-1")))
 
     def _windows(self, data: bytes) -> Iterator[str]:
         """What stands around characters in another spelling."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from tracegrade.redact.scan import encoded
 from tracegrade.redact.scan.gate import MOST_DISGUISES, Gate
+from tracegrade.redact.scan.noise import BLANK, SMALLEST, noise_in, run_around
 from tracegrade.redact.scan.one_name import of_one_name
 from tracegrade.redact.scan.own import NAME, names_detector, pattern_detector
 from tracegrade.redact.scan.spelling import Spelling
@@ -93,9 +94,10 @@ class Scanner:
         if not self._detectors:
             return []
         parts: dict[int, list[_Part]] = {}
+        texts = [self._without_noise(number, text, parts) for number, text in enumerate(texts)]
         for number in self._to_look_at(texts, keys):
             if found := self._parts(texts[number], keys[number], 0):
-                parts[number] = found
+                parts[number] = _merged([*parts.get(number, ()), *found])
         wholes = {number for number, found in parts.items() if self._ends_with_whole(texts[number], found)}
         for numbers in of_one_name(texts, keys, wholes):
             # As they stand: what a value ends with may be one by itself.
@@ -110,6 +112,25 @@ class Scanner:
             for number in sorted(parts)
             for part in _merged(parts[number])
         ]
+
+    def _without_noise(self, number: int, text: str, parts: dict[int, list[_Part]]) -> str:
+        """`text` with blanks in place of base64 of what is no text; what is found within it is added to `parts`."""
+        if len(text) < SMALLEST:
+            return text
+        data = text.encode("latin-1", "replace")  # as long as the text
+        if not (noise := noise_in(data)):
+            return text
+        found = [
+            _Part(start + piece.start, start + piece.end, inner.rank)
+            for start, end in {run_around(data, part) for part in noise}
+            for piece in encoded.pieces(text[start:end])
+            for inner in self._parts(piece.text, "", 1)
+        ]
+        if found:
+            parts[number] = found
+        for start, end in noise:
+            text = text[:start] + BLANK * (end - start) + text[end:]
+        return text
 
     def _ends_with_whole(self, text: str, found: Sequence[_Part]) -> bool:
         """Whether `text` ends with a value that needs no other text."""
