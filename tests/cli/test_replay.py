@@ -166,7 +166,12 @@ def test_the_overall_gate_counts_rules_of_its_level_and_above(many: tuple[str, s
     rules, traces = many
     # 36 of 40 critical, 40 of 40 each medium and low, 0 of 40 experimental medium.
     bound = {"info": "0.8", "low": "0.7", "medium": "0.6", "critical": "0.9"}[level]
-    assert run(traces, "--rules", rules, "--fail-under-overall", bound, "--level", level).exit_code == code
+    done = run(traces, "--rules", rules, "--fail-under-overall", bound, "--level", level, "--format", "junit")
+    suites = ElementTree.fromstring(done.stdout)
+    assert (done.exit_code, [suite.get("failures") for suite in suites if suite.get("name") == "gate"]) == (
+        code,
+        [str(code)],
+    )
 
 
 def test_every_format_lists_every_rule_with_rate_interval_and_the_gate_s_word(many: tuple[str, str]) -> None:
@@ -185,7 +190,7 @@ def test_every_format_lists_every_rule_with_rate_interval_and_the_gate_s_word(ma
     assert "| refunds |  |  |  |  |  | 0 |  |  | medium | stable | matched nothing |" in markdown
 
     suites = {suite.get("name"): suite for suite in ElementTree.fromstring(shown("junit").stdout)}
-    assert suites.keys() == RULES.keys()
+    assert suites.keys() == {*RULES, "gate"}
     of_rule = suites["create-before-check"]
     numbers = {item.get("name"): item.get("value") for item in of_rule.iter("property")}
     assert (numbers["pass_rate"], numbers["results"], numbers["gate"]) == ("0.9", "40", "fail")
@@ -193,6 +198,8 @@ def test_every_format_lists_every_rule_with_rate_interval_and_the_gate_s_word(ma
     assert (gate.get("name"), [child.tag for child in gate]) == ("gate", ["failure"])
     assert (of_rule.get("tests"), of_rule.get("failures")) == ("41", "5")
     assert not list(suites["refunds"].iter("testcase"))
+    (failure,) = suites["gate"].iter("failure")
+    assert str(failure.get("message")).startswith("1 rule under 0.95: create-before-check (0.9000 of 40 results). ")
 
     driver = json.loads(shown("sarif").stdout)["runs"][0]
     listed = {rule["id"]: rule["properties"] for rule in driver["tool"]["driver"]["rules"]}
@@ -201,6 +208,8 @@ def test_every_format_lists_every_rule_with_rate_interval_and_the_gate_s_word(ma
     assert [found["ruleId"] for found in driver["results"] if found["message"]["text"].startswith("gate: ")] == [
         "create-before-check"
     ]
+    (told,) = driver["invocations"][0]["toolExecutionNotifications"]
+    assert (told["level"], told["message"]["text"]) == ("error", f"gate: {failure.get('message')}")
 
     found = shown("json")
     assert {"rule_id", "evaluation", "outcome"} <= json.loads(found.stdout.splitlines()[0]).keys()

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner, Result
@@ -72,6 +73,18 @@ def test_a_gate_cannot_tell(source: str, tmp_path: Path) -> None:
     assert f"Cannot tell: {source}: {SAID}." in done.stderr
     last = json.loads(run(*asked, "--format", "json").stderr.splitlines()[-1])
     assert (last["gate"], last["reasons"][0]) == ("cannot_tell", f"{source}: {SAID}")
+    assert_every_report_says_it(*asked)
+
+
+def assert_every_report_says_it(*asked: str) -> None:
+    """A report is read without standard error and the exit code."""
+    suites = ElementTree.fromstring(run(*asked, "--format", "junit").stdout)
+    assert (suites.get("failures"), suites.get("skipped")) == ("0", "1")
+    assert [SAID in str(skipped.get("message")) for skipped in suites.iter("skipped")] == [True]
+    (sarif,) = json.loads(run(*asked, "--format", "sarif").stdout)["runs"]
+    (told,) = sarif["invocations"][0]["toolExecutionNotifications"]
+    assert (told["level"], SAID in told["message"]["text"]) == ("warning", True)
+    assert SAID in run(*asked, "--format", "markdown").stdout
 
 
 @of_all_parts
@@ -85,6 +98,8 @@ def test_a_comparison_cannot_tell_either(source: str, tmp_path: Path) -> None:
     whole.write_text("\n".join([*asked, Path(source).read_text()]))
     done = run("replay", str(whole), *compared)
     assert (done.exit_code, SAID in done.stderr) == (3, True)
+    assert done.stdout.splitlines()[-1] == "Cannot tell: 1 rule not worse."
+    assert_every_report_says_it("replay", str(whole), *compared)
 
 
 def asked_for(prompt: str, request: bytes) -> str:

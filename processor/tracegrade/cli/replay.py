@@ -58,8 +58,8 @@ class Comparing(Protocol):
     def verdict(self, counted: Sequence[Counted]) -> Verdict:
         """The decision of the gate."""
 
-    def print_comparison(self, text: str, run: "RecordedRun | None", output_format: str) -> int:
-        """Print how what was judged, from `text`, differs; gives the exit code."""
+    def print_comparison(self, text: str, run: "RecordedRun | None", output_format: str, unread: str) -> int:
+        """Print how what was judged, from `text` and but for what is `unread`, differs; gives the exit code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,8 @@ class Asked:
         from tracegrade.pipeline.replay import Selection
 
         paths = tuple(rule_paths or config.rules.paths)
-        tenant = None if selection is None else selection.tenant
+        selection = selection or Selection()
+        tenant = selection.tenant
         rule_set = config.load_rules(rule_paths).seen_by(tenant)
         if not len(rule_set):
             whose = "" if tenant is None else f" the traces of {tenant!r}"
@@ -124,8 +125,8 @@ class Asked:
                 "--compare" if base is not None else "--baseline" if bounds.baseline is not None else "not_worse_than"
             )
             made: Callable[..., Comparing] = needed("compare", "comparing", asks)
-            comparing = made(config, rule_set, bounds, base, tenant)
-        return cls(paths, rule_set, config, bounds, comparing, output_format, jobs, by, selection or Selection())
+            comparing = made(config, rule_set, bounds, base, selection)
+        return cls(paths, rule_set, config, bounds, comparing, output_format, jobs, by, selection)
 
 
 def judged_as_asked(
@@ -174,9 +175,8 @@ def judged_as_asked(
     print_source_report(unread, asked.output_format)
     code = EXITS[verdict.word]
     if comparing is not None and comparing.is_shown:
-        code = worse_exit(code, comparing.print_comparison(text, recording, asked.output_format))
-        if unread.not_read:  # what was left out may be what is worse
-            code = worse_exit(code, EXIT_CANNOT_TELL)
+        compared = comparing.print_comparison(text, recording, asked.output_format, unread.not_read_line)
+        code = worse_exit(code, compared)
     failed = [asked.rule_set.rule(rule.counted.rule_id) for rule in verdict.rules if rule.word == "fail"]
     if explain is not None and failed:
         explain(sources, [rule for rule in failed if rule is not None])

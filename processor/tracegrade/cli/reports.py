@@ -5,14 +5,15 @@ fail and error, at the rule's file; the trace is its logical location. Markdown:
 
 Of ``replay``, all rules are there, also those without results, with pass rate, interval and the gate's word: as
 properties of test suites and SARIF's rules, as columns of the Markdown table. With a gate, each rule has a test case
-``gate`` in JUnit, and in SARIF a result when the gate fails it.
+``gate`` in JUnit, and in SARIF a result when the gate fails it. What the gate says of everything, unread files and a
+bound over all rules included, is the last test suite, and in SARIF a notification of the invocation.
 
 Source: the JUnit XML that CI servers read (testmoapp/junitxml); SARIF 2.1.0, OASIS, section 3.27 (result).
 """
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from tracegrade.alert.notify.links import Links
     from tracegrade.model.evaluation import Outcome
     from tracegrade.model.tally import Tally
-    from tracegrade.pipeline.gate import RuleVerdict, Verdict
+    from tracegrade.pipeline.gate import RuleVerdict, Verdict, Word
     from tracegrade.rule.rule import Level, Rule
     from tracegrade.rule.rule_set import RuleSet
 
@@ -96,9 +97,9 @@ def report(
     standings = _standings(rule_set, verdict)
     match output_format:
         case "junit":
-            return _junit(checks, title, standings)
+            return _junit(checks, title, standings, verdict)
         case "sarif":
-            return _sarif(checks, standings)
+            return _sarif(checks, standings, verdict)
         case _:
             return _markdown(checks, title, standings, verdict, groups or {})
 
@@ -150,14 +151,18 @@ def interval_text(tally: "Tally") -> str:
 _GATE_ELEMENTS = {"fail": "failure", "cannot_tell": "skipped"}
 
 
-def _junit(checks: Sequence[Check], title: str, standings: Mapping[str, _Standing]) -> str:
+def _junit(checks: Sequence[Check], title: str, standings: Mapping[str, _Standing], verdict: "Verdict | None") -> str:
     gated = {rule_id: standing for rule_id, standing in standings.items() if standing.verdict.word != "not_gated"}
-    suites = ElementTree.Element("testsuites", {"name": title, **_counts(checks, gated.values())})
+    words = [standing.verdict.word for standing in gated.values()]
+    whole = [] if verdict is None or verdict.word == "not_gated" else [verdict]
+    suites = ElementTree.Element("testsuites", {"name": title, **_counts(checks, [*words, *(of.word for of in whole)])})
     by_rule = _by_rule(checks)
     for rule_id in dict.fromkeys([*by_rule, *standings]):
         of_rule = by_rule.get(rule_id, [])
         gate = [gated[rule_id]] if rule_id in gated else []
-        suite = ElementTree.SubElement(suites, "testsuite", {"name": rule_id, **_counts(of_rule, gate)})
+        suite = ElementTree.SubElement(
+            suites, "testsuite", {"name": rule_id, **_counts(of_rule, [of.verdict.word for of in gate])}
+        )
         if rule_id in standings:
             properties = ElementTree.SubElement(suite, "properties")
             for key, value in standings[rule_id].properties.items():
@@ -168,10 +173,21 @@ def _junit(checks: Sequence[Check], title: str, standings: Mapping[str, _Standin
             if (element := _JUNIT_ELEMENTS.get(check.outcome)) is not None:
                 ElementTree.SubElement(case, element, {"message": xml_text(check.message)})
         for standing in gate:
-            case = ElementTree.SubElement(suite, "testcase", {"classname": rule_id, "name": "gate"})
-            if (element := _GATE_ELEMENTS.get(standing.verdict.word)) is not None:
-                ElementTree.SubElement(case, element, {"message": standing.text})
+            _junit_gate(suite, rule_id, standing.verdict.word, standing.text)
+    for of in whole:
+        suite = ElementTree.SubElement(suites, "testsuite", {"name": "gate", **_counts([], [of.word])})
+        _junit_gate(suite, "gate", of.word, _sentences(of))
     return junit_document(suites)
+
+
+def _junit_gate(suite: ElementTree.Element, classname: str, word: "Word", text: str) -> None:
+    case = ElementTree.SubElement(suite, "testcase", {"classname": classname, "name": "gate"})
+    if (element := _GATE_ELEMENTS.get(word)) is not None:
+        ElementTree.SubElement(case, element, {"message": xml_text(text)})
+
+
+def _sentences(verdict: "Verdict") -> str:
+    return f"{'. '.join(verdict.reasons)}."
 
 
 def junit_document(suites: ElementTree.Element) -> str:
@@ -180,9 +196,9 @@ def junit_document(suites: ElementTree.Element) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + printable_xml(ElementTree.tostring(suites, encoding="unicode"))
 
 
-def _counts(checks: Sequence[Check], gated: Collection[_Standing]) -> dict[str, str]:
+def _counts(checks: Sequence[Check], gated: Sequence["Word"]) -> dict[str, str]:
     outcomes = Counter(check.outcome for check in checks)
-    words = Counter(standing.verdict.word for standing in gated)
+    words = Counter(gated)
     numbers = {
         "tests": len(checks) + len(gated),
         "failures": outcomes["fail"] + words["fail"],
@@ -204,23 +220,33 @@ def xml_text(text: str) -> str:
     return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def _sarif(checks: Sequence[Check], standings: Mapping[str, _Standing]) -> str:
+def _sarif(checks: Sequence[Check], standings: Mapping[str, _Standing], verdict: "Verdict | None") -> str:
     rules = {check.rule.id: check.rule for check in checks}
     rules |= {rule_id: standing.rule for rule_id, standing in standings.items()}
     failed = [standing for standing in standings.values() if standing.verdict.word == "fail"]
     results = [_sarif_gate(standing) for standing in failed]
     results += [_sarif_result(check) for check in checks if check.outcome in ("fail", "error")]
-    return sarif_log([_sarif_rule(rule, standings.get(rule.id)) for rule in rules.values()], results)
+    level = _SARIF_GATE_LEVELS.get("not_gated" if verdict is None else verdict.word)
+    told = [] if verdict is None or level is None else [f"gate: {_sentences(verdict)}"]
+    notifications = [{"level": level, "message": {"text": text}} for text in told]
+    return sarif_log([_sarif_rule(rule, standings.get(rule.id)) for rule in rules.values()], results, notifications)
 
 
-def sarif_log(rules: Sequence[dict[str, Any]], results: Sequence[dict[str, Any]]) -> str:
-    """A SARIF log with one run of these rules, as SARIF's objects, and what they found."""
+_SARIF_GATE_LEVELS = {"fail": "error", "cannot_tell": "warning"}
+
+
+def sarif_log(
+    rules: Sequence[dict[str, Any]], results: Sequence[dict[str, Any]], notifications: Sequence[dict[str, Any]] = ()
+) -> str:
+    """A SARIF log with one run of these rules, as SARIF's objects, what they found, and what is said of the run."""
     driver = {"name": "tracegrade", "version": version("tracegrade"), "rules": rules}
+    invocation = {"executionSuccessful": True, "toolExecutionNotifications": notifications}
+    told = {"invocations": [invocation]} if notifications else {}
     log = json_text(
         {
             "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
             "version": "2.1.0",
-            "runs": [{"tool": {"driver": driver}, "results": results}],
+            "runs": [{"tool": {"driver": driver}, **told, "results": results}],
         }
     )
     return printable_json(log)

@@ -94,7 +94,8 @@ class Comparison:
     """Two sides, rule by rule.
 
     ``left_out`` says, by rule id, which results are not compared and why. ``measures`` and ``behaviour`` are None where
-    they were not asked for. ``rule_paths`` are the files of rules by id, where they are known.
+    they were not asked for. ``rule_paths`` are the files of rules by id, where they are known. ``unread`` says what of
+    the input could not be read, which may be what is worse; "" where everything was read.
     """
 
     a: str
@@ -107,6 +108,7 @@ class Comparison:
     behaviour: Behaviour | None = None
     rule_paths: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = field(default_factory=tuple)
+    unread: str = ""
 
     def is_failure(self, rule: ComparedRule) -> bool:
         """Whether this rule ends the comparison with 1."""
@@ -114,8 +116,14 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """1 when a rule is worse, 3 when nothing can be told of one or there is none, else 0."""
-        return exit_code((rule.verdict for rule in self.rules), allow_within_margin=self.allow_within_margin)
+        """1 when a rule is worse, 3 when nothing can be told of one, there is none or something is unread, else 0."""
+        code = exit_code((rule.verdict for rule in self.rules), allow_within_margin=self.allow_within_margin)
+        return 3 if self.unread and not code else code
+
+    @property
+    def all_notes(self) -> list[str]:
+        """The notes, and what could not be read."""
+        return [*self.notes, *filter(None, [self.unread])]
 
     def to_json(self) -> dict[str, JsonValue]:
         """The documented JSON object."""
@@ -129,7 +137,7 @@ class Comparison:
             "left_out": dict(self.left_out),
             "measures": None if self.measures is None else {name: of.to_json() for name, of in self.measures.items()},
             "behaviour": None if self.behaviour is None else self.behaviour.to_json(),
-            "notes": list(self.notes),
+            "notes": [*self.all_notes],
         }
 
 

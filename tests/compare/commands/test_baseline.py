@@ -246,6 +246,9 @@ def test_a_run_is_compared_in_the_store(tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert (done.exit_code, found["a"], found["b"]) == (1, "e/1", "e/2")
     assert (found["measures"]["calls"]["a"]["mean"], found["behaviour"] is None) == (2.0, False)
+    # --service holds for what is stored, too.
+    done = tracegrade("replay", "here.binpb", *shared[:4], "--baseline", "e/1", "--service", "nosuch")
+    assert done.stderr.startswith("Error: e/1: no result of service 'nosuch'")
 
 
 @each(

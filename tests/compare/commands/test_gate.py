@@ -111,6 +111,31 @@ def test_what_a_release_is_held_against(
     assert found["rules"][0]["results"] == 1000
 
 
+def test_a_filter_holds_for_what_is_compared_with_too(tmp_path: Path) -> None:
+    rules = rule(tmp_path)
+    known = {"rule_hash": rule_hash(rules), "level": "medium"}
+    # Release 1.0 is worse than 2.0 only because of another service and another agent that fail.
+    store_with(tmp_path, *traces("1.0", "p" * 200, first=1, service="shop", agent="seller", **known))
+    store_with(tmp_path, *traces("1.0", "f" * 200, first=1000, service="other", agent="seller", **known))
+    store_with(tmp_path, *traces("1.0", "f" * 200, first=2000, service="shop", agent="other", **known))
+    store_with(tmp_path, *traces("2.0", "p" * 150 + "f" * 50, first=3000, service="shop", agent="seller", **known))
+    asked = ("release:2.0", "--rules", rules, "--baseline", "release:1.0")
+    assert compared_with(gated(tmp_path, *asked, exit_code=0)) == 600
+    assert compared_with(gated(tmp_path, *asked, "--service", "shop", exit_code=0)) == 400
+    assert compared_with(gated(tmp_path, *asked, "--service", "shop", "--agent", "seller", exit_code=1)) == 200
+    # A baseline that is an agent is that agent.
+    asked = ("live", "--rules", rules, "--agent", "seller", "--baseline", "agent:other")
+    assert compared_with(gated(tmp_path, *asked, exit_code=0)) == 200
+
+
+def compared_with(found: dict[str, Any]) -> int:
+    """How many results of the baseline a gate compared with."""
+    (of,) = found["rules"]
+    a = of["against"]["compared"]["a"]
+    judged: int = a["pass"] + a["fail"]
+    return judged
+
+
 def test_a_better_release_is_not_worse(tmp_path: Path) -> None:
     rules = two_releases(tmp_path)
     found = gated(tmp_path, "release:1.0", "--rules", rules, "--baseline", "release:2.0", exit_code=0)

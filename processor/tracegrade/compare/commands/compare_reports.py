@@ -76,7 +76,7 @@ def print_comparison(found: "Comparison", links: "Links") -> None:
         print_line(note)
     for rule_id, reason in found.left_out.items():
         print_line(f"{rule_id}: {reason}")
-    for note in found.notes:
+    for note in found.all_notes:
         print_line(note)
     print_line(f"{SUMS[found.exit_code]}: {verdict_counts(found)}.")
 
@@ -179,7 +179,8 @@ def _message(rule: "ComparedRule") -> str:
 def _junit(found: "Comparison") -> str:
     failed = sum(map(found.is_failure, found.rules))
     unknown = sum(rule.verdict == "cannot_tell" for rule in found.rules)
-    numbers = {"tests": len(found.rules), "failures": failed, "errors": 0, "skipped": unknown}
+    unread = 1 if found.unread else 0
+    numbers = {"tests": len(found.rules) + unread, "failures": failed, "errors": 0, "skipped": unknown + unread}
     counts = {name: str(number) for name, number in numbers.items()}
     suites = ElementTree.Element("testsuites", {"name": xml_text(_title(found)), **counts})
     suite = ElementTree.SubElement(suites, "testsuite", {"name": "compare", **counts})
@@ -191,6 +192,9 @@ def _junit(found: "Comparison") -> str:
         element = "failure" if found.is_failure(rule) else "skipped" if rule.verdict == "cannot_tell" else None
         if element is not None:
             ElementTree.SubElement(case, element, {"message": xml_text(_message(rule))})
+    if found.unread:
+        case = ElementTree.SubElement(suite, "testcase", {"classname": "compare", "name": "files"})
+        ElementTree.SubElement(case, "skipped", {"message": xml_text(found.unread)})
     return junit_document(suites)
 
 
@@ -223,7 +227,8 @@ def _sarif(found: "Comparison") -> str:
         for rule in found.rules
         if found.is_failure(rule)
     ]
-    return sarif_log(rules, results)
+    unread = [{"level": "warning", "message": {"text": found.unread}}] if found.unread else []
+    return sarif_log(rules, results, unread)
 
 
 def _location(rule_id: str, path: str | None) -> dict[str, Any]:
@@ -270,7 +275,7 @@ def _verdict(rule: "ComparedRule") -> str:
 def _left_out(found: "Comparison") -> str:
     lines = [f"- {as_markdown(rule_id)}: {reason}" for rule_id, reason in found.left_out.items()]
     return "\n".join(
-        [*lines, *(f"- {as_markdown(note)}" for note in (*needs(found), *pair_notes(found), *found.notes))]
+        [*lines, *(f"- {as_markdown(note)}" for note in (*needs(found), *pair_notes(found), *found.all_notes))]
     )
 
 

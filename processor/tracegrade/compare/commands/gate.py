@@ -64,6 +64,7 @@ def command(
     from tracegrade.compare.gate.results import results_of
     from tracegrade.compare.sides import named_side
     from tracegrade.store.open import reading_store
+    from tracegrade.store.result_filter import ResultFilter
 
     rule_set = config.load_rules(rule_paths)
     if not len(rule_set):
@@ -71,8 +72,9 @@ def command(
     bounds = gate.bounds(rule_set)
     _check_asks(bounds, rule_set)
     chosen = named_side(side, time_of, query.filter())
-    tenant = chosen.result_filter.tenant
-    baselines = Baselines(config.store_url, rule_set, time_of, tenant=tenant, progress=progress)
+    tenant = query.tenant
+    shared = ResultFilter(service=query.service, agent=query.agent, tenant=tenant)
+    baselines = Baselines(config.store_url, rule_set, time_of, shared=shared, progress=progress)
     baseline_of = baselines.of_gate(bounds)
     with reading_store(config.store_url, tenant) as connection:
         results = results_of(connection, chosen, rule_set, progress)

@@ -1,6 +1,7 @@
 """What is judged now against baselines: for the gate of ``replay`` and ``check``, and for ``replay --compare``."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tracegrade.cli.output import progress
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tracegrade.config import Config
     from tracegrade.history.runs.recorded_run import RecordedRun
     from tracegrade.pipeline.gate import Bounds, Counted
+    from tracegrade.pipeline.replay import Selection
     from tracegrade.rule.rule_set import RuleSet
 
 
@@ -32,7 +34,7 @@ class Comparing:
     units = staticmethod(judged_units)
 
     def __init__(
-        self, config: "Config", rule_set: "RuleSet", bounds: "Bounds", base: str | None, tenant: str | None = None
+        self, config: "Config", rule_set: "RuleSet", bounds: "Bounds", base: str | None, selection: "Selection"
     ) -> None:
         """Find what the command line names, so that a wrong name is said before anything is judged.
 
@@ -41,14 +43,15 @@ class Comparing:
             rule_set: the rules that judge.
             bounds: what the command line requires.
             base: what is compared with, beside the gate; None for nothing.
-            tenant: whose stored results; None: every tenant's.
+            selection: of what is judged; its service and tenant are those of stored results, too.
 
         Raises:
             TraceGradeError: a baseline that the command line names is not there, or cannot be read.
         """
-        baselines = Baselines(config.store_url, rule_set, time_of, tenant=tenant, progress=progress)
+        shared = ResultFilter(service=selection.service, tenant=selection.tenant)
+        baselines = Baselines(config.store_url, rule_set, time_of, shared=shared, progress=progress)
         self._config = config
-        self._tenant = tenant
+        self._tenant = selection.tenant
         self._bounds = bounds
         self._baseline_of = baselines.of_gate(bounds)
         self._base = None if base is None else baselines.asked(base)
@@ -68,13 +71,15 @@ class Comparing:
         found = against(self._bounds, counted, self._judged.results, self._baseline_of)
         return judged_by(self._bounds, counted, found)
 
-    def print_comparison(self, text: str, run: "RecordedRun | None", output_format: str) -> int:
+    def print_comparison(self, text: str, run: "RecordedRun | None", output_format: str, unread: str) -> int:
         """Print how what was judged, from `text`, differs; what was stored as a `run` is compared in the store.
+
+        `unread` says what of it could not be read, "" where everything was.
 
         Returns:
             The exit code.
         """
-        found = self._comparison(text, run)
+        found = replace(self._comparison(text, run), unread=unread)
         print_report(output_format, found, self._config.alerts.links)
         return found.exit_code
 

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from tracegrade.compare.gate.against import Baseline
@@ -36,7 +37,7 @@ class Baselines:
         time_of: Callable[[str], int],
         *,
         folder: Path = FOLDER,
-        tenant: str | None = None,
+        shared: ResultFilter | None = None,
         progress: Progress = unseen,
     ) -> None:
         """Look in `folder`, and in the store at `store_url`.
@@ -46,14 +47,14 @@ class Baselines:
             rule_set: the rules in force, which say how incomplete traces count.
             time_of: the time that a text names, in ns since 1970 UTC; for sides with a time.
             folder: where saved baselines are.
-            tenant: whose runs and results; None: every tenant's.
+            shared: a filter of what is stored, as of what is compared with it; without it, all that a side names.
             progress: shows how far reading the store is.
         """
         self._store_url = store_url
         self._rule_set = rule_set
         self._time_of = time_of
         self._folder = folder
-        self._tenant = tenant
+        self._shared = ResultFilter() if shared is None else shared
         self._progress = progress
         self._asked: dict[str, Baseline] = {}
 
@@ -100,7 +101,8 @@ class Baselines:
             if not Path(text).exists():
                 raise NotFound(f"--baseline: no file {text!r}; 'tracegrade baseline save' writes one")
             return self._saved(Path(text), text)
-        side = named_side(text, self._time_of)
+        shared = replace(self._shared, agent=None) if text.startswith("agent:") else self._shared
+        side = named_side(text, self._time_of, shared)
         return Baseline(text, self._stored(text, side), side=side)
 
     def _saved(self, path: Path, name: str) -> Baseline:
@@ -110,7 +112,7 @@ class Baselines:
             return Baseline(name, None, str(error))
         if saved.run is None:
             return Baseline(name, saved.results)
-        side = Side(saved.run, ResultFilter(run=saved.run, tenant=saved.tenant))
+        side = Side(saved.run, replace(self._shared, run=saved.run, tenant=saved.tenant))
         try:
             return Baseline(name, self._stored(saved.run, side), side=side)
         except (CompareError, NotFound) as error:
@@ -118,7 +120,7 @@ class Baselines:
 
     def _stored(self, text: str, side: Side) -> Results:
         try:
-            with reading_store(self._store_url, self._tenant) as connection:
+            with reading_store(self._store_url, self._shared.tenant) as connection:
                 if side.result_filter.run not in (known := runs_with_results(connection)):
                     raise self._nothing(text, known)
                 return results_of(connection, side, self._rule_set, self._progress)
