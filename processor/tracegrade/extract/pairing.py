@@ -348,16 +348,12 @@ def _complete(paired: PairedCall, results: Answers, schemas: Schemas, in_place: 
     execution, request = paired.execution, paired.request
     if execution is None:
         return
+    asked = None if request is None else request.call.arguments
     arguments = paired.arguments
-    if type(arguments.value) is not dict or arguments.status == "text":
-        if request is not None:
-            requested = read_arguments(request.call.arguments, None)
-            if isinstance(requested.value, dict):
-                paired.arguments = requested
-        if paired.arguments.status == "text" and execution.parameters is None:
-            paired.arguments = read_arguments(execution.raw_arguments, schemas.of(execution.name))
-    elif request is not None and _may_differ(request.call.arguments, arguments.value, execution):
-        paired.arguments = open_arguments(arguments, read_arguments(request.call.arguments, None))
+    if execution.is_opened or type(arguments.value) is not dict:
+        arguments = paired.arguments = _arguments_by_others(execution, asked, schemas)
+    if asked is not None and type(arguments.value) is dict and _may_differ(asked, arguments.value, execution):
+        paired.arguments = open_arguments(arguments, read_arguments(asked, None))
     if paired.error is not None:
         return
     returned = paired.output.value
@@ -384,6 +380,25 @@ def _complete(paired: PairedCall, results: Answers, schemas: Schemas, in_place: 
                 paired.output = output.result
             elif output.result.status not in ("absent", "redacted", "truncated"):
                 paired.output = open_output(paired.output, output.result)
+
+
+def _arguments_by_others(execution: Execution, asked: JsonValue, schemas: Schemas) -> Decoded:
+    """The arguments of an execution that shows none, or something that may be an envelope or stand for none.
+
+    They are what the model asked for, if that is what the span shows or the span shows no object; else what the tool
+    takes decides.
+    """
+    raw, found = execution.raw_arguments, execution.arguments
+    requested = decode(asked)
+    wanted = requested.value
+    if isinstance(wanted, dict) and wanted and (wanted == decode(raw).value or list(wanted.values()) == [raw]):
+        return requested
+    if type(found.value) is not dict or found.status == "text":
+        requested = read_arguments(asked, None)
+        if isinstance(requested.value, dict):
+            return requested
+    schema = schemas.of(execution.name) if execution.is_opened and execution.parameters is None else None
+    return found if schema is None else read_arguments(raw, schema)
 
 
 def _may_differ(asked: JsonValue, arguments: dict[str, JsonValue], execution: Execution) -> bool:

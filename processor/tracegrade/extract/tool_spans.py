@@ -37,6 +37,7 @@ class Execution:
         "call_id",
         "error",
         "error_end_ns",
+        "is_opened",
         "is_part",
         "name",
         "node",
@@ -56,6 +57,7 @@ class Execution:
         self.call_id: str | None = None
         self.arguments: Decoded = ABSENT
         self.raw_arguments: JsonValue = None
+        self.is_opened = False  # the arguments are not what stands there, as far as this span alone tells
         self.parameters: dict[str, JsonValue] | None = None
         self.output: Decoded = ABSENT
         self.is_part = False  # the output may be the first of several texts
@@ -78,6 +80,7 @@ class Execution:
         self.parameters = self.parameters or other.parameters
         if not self.arguments.is_readable and other.arguments.status != "absent":
             self.arguments, self.raw_arguments = other.arguments, other.raw_arguments
+            self.is_opened = other.is_opened
         if self.output.status in ("absent", "redacted", "truncated") and other.output.status != "absent":
             self.output = other.output
         # Of several tries inside one call the last one counts; of spans inside one another any.
@@ -85,6 +88,10 @@ class Execution:
         if self.own_error is None and (self.error is None or self.error_end_ns <= span.start_ns):
             self.error = other.error
             self.error_end_ns = span.end_ns
+
+    def open_arguments(self, raw: JsonValue) -> None:
+        """Take these arguments, without their envelope."""
+        self.arguments, self.raw_arguments, self.is_opened = read_arguments(raw, self.parameters), raw, True
 
     @property
     def is_mcp(self) -> bool:
@@ -205,8 +212,7 @@ def _read_values(execution: Execution, keys: Keys) -> None:
         if events.arguments is None and events.output is None:
             events = moved_content.tool_events(span)
         if events.arguments is not None and not execution.arguments.is_readable:
-            execution.raw_arguments = events.arguments
-            execution.arguments = read_arguments(events.arguments, execution.parameters)
+            execution.open_arguments(events.arguments)
             execution.read_from = "event"
         if events.output is not None and (output is None or not output.result.is_readable):
             output = dialect.read_output(span, events.output)
@@ -231,7 +237,7 @@ def _offer_arguments(execution: Execution, raw: JsonValue, key: str, keys: Keys)
     decoded = decode(raw)
     value = decoded.value
     if type(value) is dict and _ENVELOPE_MARKS.isdisjoint(value) and key not in keys.schema:
-        execution.arguments, execution.raw_arguments = decoded, raw  # nearly all calls
+        execution.arguments, execution.raw_arguments, execution.is_opened = decoded, raw, False  # nearly all calls
         return
     # A key that may also hold the schema (tool.parameters) is no arguments where it does.
     if key in keys.schema and properties(value) is not None:
@@ -244,7 +250,7 @@ def _offer_arguments(execution: Execution, raw: JsonValue, key: str, keys: Keys)
     decoded = read_arguments(raw, execution.parameters, decoded)
     is_object = isinstance(decoded.value, dict) and decoded.is_readable
     if is_object or execution.arguments.status in ("absent", "redacted"):
-        execution.arguments, execution.raw_arguments = decoded, raw
+        execution.arguments, execution.raw_arguments, execution.is_opened = decoded, raw, True
 
 
 def _own_parameters(attributes: dict[str, JsonValue], keys: Keys) -> dict[str, JsonValue] | None:
@@ -260,8 +266,9 @@ def read_arguments(raw: JsonValue, parameters: dict[str, JsonValue] | None, deco
     if raw == "":
         return Decoded({}, "repaired")  # how some models call a tool that takes nothing
     is_none = raw in _NO_ARGUMENTS if type(raw) is str else raw == []
-    if is_none and not _takes_text(parameters):
-        return Decoded({}, "repaired")  # and how some senders write that
+    if is_none:  # and how some senders write that
+        name = _only_text(parameters) if type(raw) is str else None
+        return Decoded({} if name is None else {name: raw}, "repaired")
     decoded = decoded or decode(raw)
     inner = callback_input(decoded.value)
     if inner is not None:
@@ -273,12 +280,12 @@ def read_arguments(raw: JsonValue, parameters: dict[str, JsonValue] | None, deco
     return named if isinstance(named.value, dict) else Decoded(decoded.value, "text")
 
 
-def _takes_text(parameters: dict[str, JsonValue] | None) -> bool:
-    """Whether a tool has one parameter, which is a text: then it may be what looks like none."""
+def _only_text(parameters: dict[str, JsonValue] | None) -> str | None:
+    """The only parameter of a tool, if it is a text: then it may be what looks like none; else None."""
     if parameters is None or len(parameters) != 1:
-        return False
-    schema = next(iter(parameters.values()))
-    return isinstance(schema, dict) and schema.get("type") == "string"
+        return None
+    ((name, schema),) = parameters.items()
+    return name if isinstance(schema, dict) and schema.get("type") == "string" else None
 
 
 def _read_json_name(execution: Execution, raw_name: str) -> None:

@@ -6,7 +6,7 @@ from tracegrade.extract.decode.unwrap import unwrap_output
 from tracegrade.extract.decode.values import decode
 from tracegrade.extract.messages import content_of
 from tracegrade.extract.shape.looked import Looked, error_of
-from tracegrade.extract.tool_spans import Execution, read_arguments
+from tracegrade.extract.tool_spans import Execution
 
 
 def fill(execution: Execution) -> None:
@@ -20,8 +20,7 @@ def fill(execution: Execution) -> None:
         span = replace(span, events=[event for event in span.events if event.name not in dialect.events])
     values = Looked(span).values
     if lacks_arguments and values.arguments is not None:
-        raw = content_of(values.arguments, execution.name)
-        execution.raw_arguments, execution.arguments = raw, read_arguments(raw, execution.parameters)
+        execution.open_arguments(content_of(values.arguments, execution.name))
     if lacks_output and values.result is not None:
         output = unwrap_output(decode(content_of(values.result, execution.name)))
         execution.output = output.result
