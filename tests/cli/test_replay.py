@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from build import each
-from build.otlp import payload, tool_span
+from build.otlp import otlp_span, payload, tool_span
 from build.replayed import CHECK, CREATE, RULE, request, write_rule, write_source
 from tracegrade.cli import main
 from tracegrade.journal.local import LocalJournal
@@ -83,6 +83,7 @@ def test_reports_hold_what_was_judged(rule: str, source: str) -> None:
         (("--agent", "order-agent"), [1, 2]),
         (("--agent", "nobody"), []),
         (("--trace-id", f"{1:032X}"), [1]),
+        (("--trace-id", f"{1:032X}"[:-1]), [1, 2]),
         (("--since", "1970-01-01"), [1, 2]),
         (("--since", "2020-01-01"), []),
         (("--until", "1970-01-02"), [1, 2]),
@@ -91,6 +92,21 @@ def test_reports_hold_what_was_judged(rule: str, source: str) -> None:
 def test_only_selected_traces_are_shown(rule: str, source: str, flags: tuple[str, ...], traces: list[int]) -> None:
     found = lines(run(source, "--rules", rule, "--format", "json", *flags))
     assert [int(str(e["trace_id"]), 16) for e in found] == traces
+
+
+def test_only_traces_of_a_session_are_shown(rule: str, tmp_path: Path) -> None:
+    requests = []
+    for trace, session in ((1, "chat-7"), (2, "chat-8"), (3, "other")):
+        asked = {
+            "gen_ai__operation__name": "invoke_agent",
+            "gen_ai__agent__name": "a",
+            "gen_ai__conversation__id": session,
+        }
+        requests.append(payload([otlp_span(trace, 1, end=99, **asked), tool_span(trace, 2, 1, CREATE)], "shop"))
+    source = write_source(tmp_path, *requests)
+    for session, traces in (("chat-7", [1]), ("chat-", [1, 2]), ("nosuch", [])):
+        found = lines(run(source, "--rules", rule, "--format", "json", "--session", session))
+        assert [int(str(e["trace_id"]), 16) for e in found] == traces
 
 
 @pytest.mark.parametrize(("bound", "code"), [("0.5", 0), ("0.6", 1)])

@@ -363,7 +363,8 @@ _GROUPS = ("rule", "agent", "service", "release")
     help="Judge by these rules instead of those in the settings.",
 )
 @query_options(JudgedTracesQuery, without=["tenant"])
-@click.option("--trace-id", help="Only this trace.")
+@click.option("--trace-id", metavar="TRACE_ID", help="Only this trace; the first digits of its id will do.")
+@click.option("--session", metavar="ID", help="Only traces of this session; the beginning of its id will do.")
 @click.option(
     "--by",
     type=click.Choice(_GROUPS),
@@ -389,6 +390,7 @@ def command(
     rule_paths: tuple[str, ...],
     query: JudgedTracesQuery,
     trace_id: str | None,
+    session: str | None,
     by: str,
     base: str | None,
     gate: AskedGate,
@@ -427,7 +429,9 @@ def command(
         jobs,
         by=by,
         base=base,
-        selection=Selection(query.since, query.until, query.service, query.agent, trace_id, query.release, tenant),
+        selection=Selection(
+            query.since, query.until, query.service, query.agent, trace_id, query.release, tenant, session
+        ),
     )
     source = ", ".join("standard input" if source == "-" else source for source in sources) or "journal"
     run = asked_run(experiment, run_name, labels, source, asked.selection, asked.rule_set, config)

@@ -28,7 +28,7 @@ Advance = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which whole traces to show; None takes all. Times are ns since 1970 UTC."""
+    """Which whole traces to show; None takes all. Times are ns since 1970 UTC, ids may be the beginning of one."""
 
     since_ns: int | None = None
     until_ns: int | None = None
@@ -37,6 +37,7 @@ class Selection:
     trace_id: str | None = None
     release: str | None = None
     tenant: str | None = None
+    session: str | None = None
 
     def takes(self, judged: Judged) -> bool:
         """Whether the trace is selected: by first receive time (by earliest span start, for files).
@@ -58,7 +59,8 @@ class Selection:
             and (self.until_ns is None or begun_ns < self.until_ns)
             and (self.service is None or trace.resource.service == self.service)
             and (self.agent is None or any(run.agent == self.agent for run in extraction.runs))
-            and (self.trace_id is None or trace.trace_id.hex() == self.trace_id.lower())
+            and (self.trace_id is None or trace.trace_id.hex().startswith(self.trace_id.lower()))
+            and (self.session is None or any((run.session or "").startswith(self.session) for run in extraction.runs))
             and (self.release is None or extraction.release == self.release)
         )
 
