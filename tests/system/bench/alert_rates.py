@@ -63,8 +63,8 @@ def _baselines(before: tuple[Step, ...], by: float) -> list[Usual]:
     weeks = [before[max(0, len(before) - (ago + 1) * _WEEK) : max(0, len(before) - ago * _WEEK)] for ago in range(3)]
     return [
         usual
-        for ago, usual in enumerate(usuals_of(weeks, by))
-        if ago != 1 and len(weeks[ago]) == _WEEK and usual is not None and usual.samples >= MIN_SAMPLES
+        for week, usual in zip((weeks[0], weeks[2]), usuals_of(weeks, by), strict=True)
+        if len(week) == _WEEK and usual is not None and usual.samples >= MIN_SAMPLES
     ]
 
 
@@ -125,8 +125,8 @@ def cusum(steps: Sequence[Step], before: float, after: float, threshold: float, 
 def threshold_of(traffic: Traffic, after: float, chance: random.Random) -> float:
     """With which a CUSUM has one false alarm in 30 days, on so much traffic without a fall."""
     steps = replace(traffic, fall=0.0).steps(_CALIBRATED_DAYS, chance)
-    low, high = 0.0, 1000.0
-    for _ in range(16):
+    low, high = 0.0, 60.0
+    for _ in range(12):
         middle = (low + high) / 2
         if len(cusum(steps, traffic.share, after, middle)) > _CALIBRATED_DAYS / 30:
             low = middle
@@ -197,7 +197,7 @@ def delay(
     found: list[tuple[float, float, float]] = []
     for _ in range(runs):
         steps = traffic.steps(begin + days, chance)
-        first = next(iter(alarms(steps, look, begin, every)), None)
+        first = next((now for now, seen in looks(steps, look, begin, every) if seen.value >= 1), None)
         best = next(iter(cusum(steps, before, after, threshold, begin)), None)
         hand = next(iter(by_hand(steps, traffic.share, begin)), None)
         found.append((_results(steps, begin, first), _results(steps, begin, best), _results(steps, begin, hand)))
@@ -335,19 +335,23 @@ def _bounds(runs: int, chance: random.Random) -> None:
 
 def _outages(runs: int, chance: random.Random) -> None:
     rows = []
+    begin, hour = 2 * HISTORY_DAYS * STEPS_A_DAY, 60 // STEP
     for share in (0.97, 0.93, 0.85):
-        found = 0
+        threshold = threshold_of(Traffic(share, 2000), 0.4, chance)
+        found = known = 0
         for _ in range(4 * runs):
-            steps = Traffic(share, 2000).steps(2 * HISTORY_DAYS + 1, chance)
-            first = 2 * HISTORY_DAYS * STEPS_A_DAY + chance.randrange(STEPS_A_DAY // 2)
+            first = begin + chance.randrange(STEPS_A_DAY // 2)
+            steps = Traffic(share, 2000).steps(2 * HISTORY_DAYS + 1, chance)[: first + 2 + hour]
             for number in (first, first + 1):
                 results = int(steps[number].good + steps[number].bad)
                 good = binomial(results, 0.4, chance)
                 steps[number] = Step(steps[number].minute, STEP, good, results - good)
-            found += bool(alarms(steps, every=STEP))
-        rows.append((f"{share:.0%}, 2,000 a day", f"{found} of {4 * runs}"))
-    print("\nTen minutes in which 60 % fail: found within a day by `drop`\n")
-    print(table(("traffic", "found"), rows))
+            day = steps[first].minute / DAY
+            found += bool(alarms(steps, first_day=day, every=STEP))
+            known += bool(cusum(steps, share, 0.4, threshold, day))
+        rows.append((f"{share:.0%}, 2,000 a day", f"{found} of {4 * runs}", f"{known} of {4 * runs}"))
+    print("\nTen minutes in which 60 % fail: found within an hour by `drop`, and by the yardstick\n")
+    print(table(("traffic", "found", "yardstick"), rows))
 
 
 def _of(found: Delay) -> tuple[str, ...]:

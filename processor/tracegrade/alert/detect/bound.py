@@ -1,11 +1,13 @@
 """``alert: {below}`` and ``{above}``: does what is watched lie past its bound?
 
-It fires on evidence against every share of good results at the bound or better, and is resolved on evidence against
-every share at ``resolve_at`` (the bound, unless set) or worse. A share that stays where it is fires once, at most.
+It fires on evidence against every share of good results at the bound or better. While it fires, the way back to shares
+better than ``resolve_at`` (the bound, unless set) is looked for, see `recovery`: a share that stays where it is fires
+once, at most.
 """
 
 from tracegrade.alert.detect.evidence import HOURS, Change, Evidence, look_for
 from tracegrade.alert.detect.finding import Finding, Seen, measure, measure_all
+from tracegrade.alert.detect.recovery import WayBack, look_back
 from tracegrade.alert.detect.steps import as_kept, began, kept_ratio, remembered, steps_of, worth_of
 from tracegrade.alert.detect.usual import dispersion_of
 from tracegrade.model.tally import Tally, total
@@ -15,26 +17,28 @@ from tracegrade.rule.watched import UNJUDGED
 
 # So many times as many bad results for each good one, or so many times fewer: shares near the bound and far from it.
 _TIMES_THE_ODDS = (1.5, 2.5, 6.0)
+# So far the share may still lie past the bound while it fires; first the smallest step that is looked for.
+_TIMES_STILL = (*_TIMES_THE_ODDS, 1.25)
 _DAY = 24 * 60
 
 
 def past_bound(bound: float) -> Change:
     """The change that is looked for while nothing fires; `bound` is a share of good results."""
-    return _change(bound, [with_odds(bound, times) for times in _TIMES_THE_ODDS])
+    return Change((bound,) * HOURS, [(with_odds(bound, times),) * HOURS for times in _TIMES_THE_ODDS])
 
 
-def back_again(resolve_at: float) -> Change:
-    """The change that is looked for while it fires: to a share of good results above `resolve_at`."""
-    return _change(resolve_at, [with_odds(resolve_at, 1 / times) for times in _TIMES_THE_ODDS])
+def back_again(resolve_at: float) -> WayBack:
+    """The way back that is looked for while it fires: to a share of good results above `resolve_at`."""
+    past, back = (
+        [(with_odds(resolve_at, times),) * HOURS for times in odds]
+        for odds in (_TIMES_STILL, [1 / times for times in _TIMES_THE_ODDS])
+    )
+    return WayBack(past, back)
 
 
 def with_odds(share: float, times: float) -> float:
     """The share of good results at which so many times as many bad ones come for each good one."""
     return share / (share + times * (1 - share))
-
-
-def _change(without: float, after: list[float]) -> Change:
-    return Change((without,) * HOURS, [(share,) * HOURS for share in after])
 
 
 def look_bound(rule: Rule, alert: Alert, bound: float, seen: Seen) -> Finding | None:
@@ -65,10 +69,12 @@ def _evidence(rule: Rule, alert: Alert, bound: float, seen: Seen, whole: Tally) 
     limit = 1 - limit if is_share else limit
     if not is_share and not alert.is_of_score:
         limit = as_kept(limit, kept_ratio(rule, whole))
-    change = past_bound(limit) if seen.firing is None else back_again(limit)
     steps = steps_of(alert, seen.bins, seen.fine_from, worth)
-    found = look_for(change, steps, _dispersion(alert, seen, worth), alert.false_alarm_every, seen.until)
-    if seen.firing is None and seen.beside is not None and found.value >= 1:
+    about = steps, _dispersion(alert, seen, worth), alert.false_alarm_every, seen.until
+    if seen.firing is not None:
+        return look_back(back_again(limit), *about)
+    found = look_for(past_bound(limit), *about)
+    if seen.beside is not None and found.value >= 1:
         others = measure_all(rule, alert, (item for item in seen.beside if item.minute >= (found.since or 0)))
         if others is None or (others.value > bound if is_share else others.value < bound):
             return Evidence(0.0, found.since)
@@ -76,8 +82,13 @@ def _evidence(rule: Rule, alert: Alert, bound: float, seen: Seen, whole: Tally) 
 
 
 def _dispersion(alert: Alert, seen: Seen, worth: float) -> float:
-    """Of the history and all evidence but that of a day: what may be the fall says nothing about how hours differ."""
-    settled = [*seen.before, *(item for item in seen.bins if item.minute < seen.fine_from - _DAY)]
+    """Of the history and all evidence but that of a day: what may be the fall says nothing about how hours differ.
+
+    While it fires, of the history alone.
+    """
+    settled = list(seen.before)
+    if seen.firing is None:
+        settled += (item for item in seen.bins if item.minute < seen.fine_from - _DAY)
     return remembered(
         ("bound", alert.of, worth),
         settled,

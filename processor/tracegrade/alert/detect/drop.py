@@ -12,6 +12,7 @@ from math import ceil, exp, log
 
 from tracegrade.alert.detect.evidence import LEAST_SHARE, Change, Evidence, certain, far_likelier, look_for
 from tracegrade.alert.detect.finding import Finding, Seen, measure, measure_all
+from tracegrade.alert.detect.recovery import WayBack, look_back
 from tracegrade.alert.detect.steps import (
     as_happened,
     as_kept,
@@ -31,6 +32,8 @@ from tracegrade.store.history import Bin
 
 # Falls of the smallest size that matters, and of larger ones, which are found sooner when they are looked for.
 _TIMES = (1.0, 2.0, 4.0)
+# So far the share may still lie below the usual one while it fires; first the smallest fall that matters.
+_TIMES_STILL = (*_TIMES, 0.5)
 _LEAST = 0.01
 _DAY = 24 * 60
 # What part of the way to the smallest fall that matters, in log odds, is no fall.
@@ -52,14 +55,10 @@ def _towards(share: float, fallen: float, part: float) -> float:
     return 1 / (1 + exp(odds + part * (of_fallen - odds)))
 
 
-def rise_back(usual: Usual, was: float, by: float) -> Change:
-    """The change that is looked for while a fall from `was` fires."""
-    before = [share + was - usual.share for share in usual.by_hour]
-    return Change([share - _half(share, by) for share in before], [before])
-
-
-def _half(share: float, by: float) -> float:
-    return min(by / 2, share / 2)
+def way_back(usual: Usual, was: float, by: float) -> WayBack:
+    """The way back that is looked for while a fall from `was` fires."""
+    back = [share + was - usual.share for share in usual.by_hour]
+    return WayBack([[max(share - times * by, share / 4) for share in back] for times in _TIMES_STILL], [back])
 
 
 def look_drop(rule: Rule, alert: Alert, drop: Drop, seen: Seen) -> Finding | None:
@@ -90,9 +89,12 @@ def _evidence(rule: Rule, alert: Alert, drop: Drop, seen: Seen, baselines: Seque
     steps = list(steps_of(alert, seen.bins, seen.fine_from, worth_of(alert, whole)))
     found = []
     for usual in baselines if firing is None else baselines[:1]:
-        change = fall(usual, drop.by) if firing is None else rise_back(usual, firing.was or usual.share, drop.by)
-        change = _kept(change, ratio)
-        found.append((usual, look_for(change, steps, usual.dispersion, alert.false_alarm_every, seen.until)))
+        about = steps, usual.dispersion, alert.false_alarm_every, seen.until
+        if firing is None:
+            found.append((usual, look_for(_kept_change(fall(usual, drop.by), ratio), *about)))
+        else:
+            way = way_back(usual, firing.was or usual.share, drop.by)
+            found.append((usual, look_back(WayBack(_kept(way.fallen, ratio), _kept(way.back, ratio)), *about)))
     usual, strongest = max(found, key=lambda one: one[1].value)
     evidence = Evidence(sum(one.value for _, one in found) / len(found), strongest.since)
     if firing is None and seen.beside is not None and _others_fell(rule, alert, seen, usual, evidence):
@@ -112,13 +114,12 @@ def _baselines(rule: Rule, alert: Alert, drop: Drop, seen: Seen) -> list[Usual]:
         worth = worth_of(alert, total(item.tally for item in seen.beside))
         usual = usual_of(steps_of(alert, seen.beside, seen.fine_from, worth), worth)
         return [] if usual is None else [usual]
-    weeks = _weeks(alert, seen)
+    latest, _, oldest = _weeks(alert, seen)
     known = [
         _as_happened(rule, alert, usual, bins)
-        for bins, usual in zip(weeks, _usuals(alert, drop, seen), strict=True)
-        if bins is not weeks[1]
+        for bins, usual in zip((latest, oldest), _usuals(alert, drop, seen), strict=True)
+        if usual is not None
         and total(item.tally for item in bins).judged >= alert.min_samples
-        and usual is not None
         and usual.share >= _LEAST  # else nothing is left to fall
     ]
     if not known and seen.firing is not None and seen.firing.was is not None:
@@ -145,7 +146,7 @@ def _weeks(alert: Alert, seen: Seen) -> list[Sequence[Bin]]:
 
 
 def _usuals(alert: Alert, drop: Drop, seen: Seen) -> list[Usual | None]:
-    """What is usual by each of the `_weeks`, of the results that were kept; None without any."""
+    """What is usual by the latest of the `_weeks` with results and by the oldest, of the results that were kept."""
 
     def make() -> list[Usual | None]:
         worth = worth_of(alert, total(item.tally for item in seen.before))
@@ -181,12 +182,11 @@ def _others_fell(rule: Rule, alert: Alert, seen: Seen, usual: Usual, evidence: E
     return not far_likelier(*counted(alert, others), as_kept(was, ratio), as_kept(fallen, ratio))
 
 
-def _kept(change: Change, ratio: float) -> Change:
+def _kept_change(change: Change, ratio: float) -> Change:
+    return replace(change, without=_kept([change.without], ratio)[0], after=_kept(change.after, ratio))
+
+
+def _kept(of_levels: Sequence[Sequence[float]], ratio: float) -> Sequence[Sequence[float]]:
     if ratio == 1:
-        return change
-    return Change(
-        [as_kept(share, ratio) for share in change.without],
-        [[as_kept(max(share, LEAST_SHARE), ratio) for share in after] for after in change.after],
-        change.known_by,
-        change.lasting,
-    )
+        return of_levels
+    return [[as_kept(max(share, LEAST_SHARE), ratio) for share in shares] for shares in of_levels]

@@ -140,7 +140,7 @@ def look_for(
         until: see `weigh`.
     """
     steps = (step for step in latest_first if step.good + step.bad > 0)
-    return weigh(_LikelihoodRatios(change, dispersion), steps, false_alarm_every_s, until)
+    return weigh(LikelihoodRatios(change, dispersion), steps, false_alarm_every_s, until)
 
 
 def weigh(ratios: Ratios[_Step], latest_first: Iterable[_Step], false_alarm_every_s: float, until: int = 0) -> Evidence:
@@ -155,26 +155,37 @@ def weigh(ratios: Ratios[_Step], latest_first: Iterable[_Step], false_alarm_ever
         false_alarm_every_s: at most one false alarm in this time, on average; in seconds.
         until: the minute up to which results were looked at; an hour that is over counts as a whole one.
     """
-    later_hours = [0.0] * ratios.logs  # of all whole hours that come later
-    logs = later_hours
-    gains = ratios.of_sizes(logs)
     total, best, since = 0.0, 0.0, None
+    sizes = 1
+    for step, time_s, logs in sums(ratios, latest_first, until):
+        gains = ratios.of_sizes(logs)
+        sizes = len(gains)
+        total += time_s * sum([exp(min(gain, _MOST_LOG)) for gain in gains])
+        if (most := max(gains)) > best:
+            best, since = most, step.minute
+        if most < _BEYOND_DOUBT:
+            break
+    return Evidence(total / false_alarm_every_s / sizes, since)
+
+
+def sums(
+    ratios: Ratios[_Step], latest_first: Iterable[_Step], until: int
+) -> Iterator[tuple[_Step, float, list[float]]]:
+    """Each step with the seconds since the one before it ended, and the sums of logs of all that came from it on.
+
+    The arguments are those of `weigh`.
+    """
+    later_hours = logs = [0.0] * ratios.logs  # of all whole hours that come later
     hour, end = -1, 0
     over = until // _HOUR  # hours before it have ended
     for step, time_s in _with_times(latest_first):
         if step.minute // _HOUR != hour:
             later_hours = logs
-            if max(gains) < _BEYOND_DOUBT:
-                break
             hour = step.minute // _HOUR
             end = (hour + 1) * _HOUR if hour < over else step.minute + step.minutes
             ratios.begin(hour)
         logs = [later + so_far for later, so_far in zip(later_hours, ratios.add(step, end - step.minute), strict=True)]
-        gains = ratios.of_sizes(logs)
-        total += time_s * sum([exp(min(gain, _MOST_LOG)) for gain in gains])
-        if (most := max(gains)) > best:
-            best, since = most, step.minute
-    return Evidence(total / false_alarm_every_s / len(gains), since)
+        yield step, time_s, logs
 
 
 def _with_times(latest_first: Iterable[_Step]) -> Iterator[tuple[_Step, float]]:
@@ -218,10 +229,11 @@ def _levels(share: float, known_by: float) -> list[float]:
     return [1 / (1 + odds * (1 + deviation * spread) ** 3) for deviation in _DEVIATIONS]
 
 
-class _LikelihoodRatios:
+class LikelihoodRatios:
     """How much likelier good and bad results are under each share after a change than under the one without it."""
 
     def __init__(self, change: Change, dispersion: float) -> None:
+        """Compare the shares of `change`; `dispersion` is the correlation of two results of one hour."""
         shares = [change.without, *change.after]
         if change.known_by < inf:
             without = zip(*(_levels(share, change.known_by) for share in change.without), strict=True)
@@ -235,9 +247,11 @@ class _LikelihoodRatios:
         self._hour, self._good, self._bad = 0, 0.0, 0.0
 
     def begin(self, hour: int) -> None:
+        """See `Ratios`."""
         self._hour, self._good, self._bad = hour % len(self._shares_of_hours), 0.0, 0.0
 
     def add(self, step: Step, minutes: int) -> list[float]:
+        """See `Ratios`."""
         self._good += step.good
         self._bad += step.bad
         good, bad = self._good, self._bad
@@ -252,6 +266,7 @@ class _LikelihoodRatios:
         ]
 
     def of_sizes(self, logs: list[float]) -> list[float]:
+        """See `Ratios`."""
         nulls = self._nulls
         if nulls == 1:
             none = logs[0]

@@ -120,7 +120,7 @@ def risen(usual: UsualValue, by: float) -> Bets:
 
 def fallen_back(usual: UsualValue, was: float, by: float) -> Bets:
     """The bets on the end of a rise from the mean `was`."""
-    level = was / usual.mean * (1 + by / 2)
+    level = was / usual.mean * (1 + by)
     spread = _spread(usual.mean, usual.variance, usual.mean * level) if usual.samples else 0.0
     return Bets(_bounds(usual, level), usual.dispersion, spread)
 

@@ -41,16 +41,19 @@ def mean_of(parts: Iterable[Moments]) -> tuple[float, float, float]:
     return count, mean, max(0.0, squares / count - mean * mean)
 
 
-def hourly(parts: Iterable[Moments]) -> list[Moments]:
-    """One for each hour that has values."""
-    found: dict[int, Moments] = {}
-    for part in parts:
-        if part.samples > 0:
-            hour = part.minute // _HOUR * _HOUR
-            so_far = found.get(hour)
-            count, total, squares = (0.0, 0.0, 0.0) if so_far is None else so_far[2:]
-            found[hour] = Moments(hour, _HOUR, count + part.samples, total + part.total, squares + part.squares)
-    return list(found.values())
+def hourly(parts: Iterable[tuple[int, int, float, float, float]]) -> list[Moments]:
+    """One for each hour that has values; `parts` are `Moments`, or tuples of the same."""
+    found: dict[int, list[float]] = {}
+    for minute, _, samples, total, squares in parts:
+        if samples > 0:
+            hour = minute // _HOUR * _HOUR
+            if (sums := found.get(hour)) is None:
+                found[hour] = [samples, total, squares]
+            else:
+                sums[0] += samples
+                sums[1] += total
+                sums[2] += squares
+    return [Moments(hour, _HOUR, *sums) for hour, sums in found.items()]
 
 
 def correlation(hours: Sequence[Moments], worth: float = 1.0) -> float:

@@ -77,21 +77,25 @@ def stated(share: float, history: Usual | None, worth: float = 1.0) -> Usual:
 
 
 def usuals_of(stretches: Iterable[Iterable[Step]], fall: float, worth: float = 1.0) -> list[Usual | None]:
-    """What is usual by each stretch of a history, without its incident, where levels differ as in all of them.
+    """What is usual by the first stretch of a history that has results, and by the last one, both without incidents.
 
-    `fall` and `worth`: see `without_incidents` and `dispersion_of`.
+    How far levels lie from them is that of all stretches. `fall` and `worth`: see `without_incidents` and
+    `dispersion_of`.
     """
-    known = [without_incidents(steps, fall) for steps in stretches]
+    known = [_hours(without_incidents(steps, fall)) for steps in stretches]
     history = [*chain.from_iterable(known)]
-    return [usual_of(steps, worth, history) for steps in known]
+    first = next((hours for hours in known if hours), [])
+    return [_usual_of(hours, worth, history) for hours in (first, known[-1])]
 
 
-def usual_of(steps: Iterable[Step], worth: float = 1.0, history: Iterable[Step] = ()) -> Usual | None:
-    """What is usual by `steps`, none longer than an hour; None without results.
-
-    `worth`: see `dispersion_of`. `history`: shows how far levels lie from that of `steps`, which it includes.
-    """
+def usual_of(steps: Iterable[Step], worth: float = 1.0) -> Usual | None:
+    """What is usual by `steps`, none longer than an hour; None without results. `worth`: see `dispersion_of`."""
     hours = _hours(steps)
+    return _usual_of(hours, worth, hours)
+
+
+def _usual_of(hours: Sequence[Moments], worth: float, history: Sequence[Moments]) -> Usual | None:
+    """What is usual by `hours`; `history` shows how far levels lie from theirs, which it includes."""
     samples, share, _ = mean_of(hours)
     if not samples:
         return None
@@ -106,7 +110,7 @@ def usual_of(steps: Iterable[Step], worth: float = 1.0, history: Iterable[Step] 
     of_day = season(of_like_days, dispersion)
     by_hour = tuple(of_day[hour % HOURS] + days[hour // HOURS] for hour in range(_WEEK * HOURS))
     quarters = _quarters(hours, by_hour, dispersion)
-    levels = _quarters(_hours(history) or hours, by_hour, dispersion)
+    levels = _quarters(history, by_hour, dispersion)
     known_by = known_as(share, independent, _wander(levels))
     return Usual(by_hour, share, low, samples, dispersion, known_by, _lasting(quarters))
 
@@ -131,19 +135,17 @@ class _Quarter(NamedTuple):
 
 
 def _quarters(hours: Sequence[Moments], by_hour: Sequence[float], dispersion: float) -> list[_Quarter]:
-    found: dict[int, _Quarter] = {}
-    for hour in hours:
-        share = certain(by_hour[hour.minute // 60 % len(by_hour)])
-        size, variance = hour.samples, share * (1 - share)
-        _, samples, off, chance, moves = found.get(hour.minute // _QUARTER, (0, 0.0, 0.0, 0.0, 0.0))
-        found[hour.minute // _QUARTER] = _Quarter(
-            hour.minute // _DAY,
-            samples + size,
-            off + hour.total - size * share,
-            chance + size * variance * (1 + max(0.0, size - 1) * dispersion),
-            moves + size * variance,
-        )
-    return list(found.values())
+    shares = [certain(share) for share in by_hour]
+    sums: dict[int, list[float]] = {}
+    for minute, _, size, total, _ in hours:
+        share = shares[minute // 60 % len(shares)]
+        variance = size * share * (1 - share)
+        so_far = sums.setdefault(minute // _QUARTER, [0.0, 0.0, 0.0, 0.0])
+        so_far[0] += size
+        so_far[1] += total - size * share
+        so_far[2] += variance * (1 + max(0.0, size - 1) * dispersion)
+        so_far[3] += variance
+    return [_Quarter(number * _QUARTER // _DAY, *found) for number, found in sums.items()]
 
 
 def _by_day(quarters: Iterable[_Quarter]) -> list[list[_Quarter]]:
@@ -275,4 +277,4 @@ def _is_no_chance(good: float, bad: float, share: float) -> bool:
 
 def _hours(steps: Iterable[Step]) -> list[Moments]:
     """Good results as values of 1, bad ones as 0."""
-    return hourly(Moments(step.minute, step.minutes, step.good + step.bad, step.good, step.good) for step in steps)
+    return hourly((minute, minutes, good + bad, good, good) for minute, minutes, good, bad in steps)
