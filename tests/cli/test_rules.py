@@ -100,6 +100,18 @@ class TestCheck:
         ready_made = len(list(builtin_rules().rglob("rule.yaml")))
         assert run("check").stdout.startswith(f"{ready_made} rules,")
 
+    def test_without_a_local_folder_those_of_the_settings_are_read(
+        self, rule: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "config.yaml").write_text("rules: {paths: [rules]}\n")
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        settings = ("-c", "../config.yaml")
+        assert run("check", *settings).stdout.startswith("1 rule,")
+        assert {row["rule"] for row in rows(run("test", *settings, "--format", "json"))} == {DEMO_RULE}
+        assert run("explain", DEMO_RULE, *settings).stdout.startswith(DEMO_RULE)
+        assert run("explain", *settings, f"builtin:{DEMO_RULE}").stdout.startswith(DEMO_RULE)
+
 
 class TestList:
     def test_rules_are_shown_with_what_they_are(self) -> None:

@@ -22,17 +22,22 @@ def reading_with(settings: "RuleReading | None" = None) -> "RuleReading":
     return options.beside(settings)
 
 
-def rules_at(paths: Sequence[str], settings: "RuleReading | None" = None) -> "RuleSet":
-    """The rules at `paths`; without any, those of the folder ./rules if there is one, else the ready-made ones."""
+def rules_at(paths: Sequence[str], settings: "RuleReading | None" = None, in_force: Sequence[str] = ()) -> "RuleSet":
+    """The rules at `paths`; without any, those of ./rules if there is such a folder, else those `in_force`.
+
+    Where a settings file that names those is not given either, the ready-made ones.
+    """
     from tracegrade.rule.load import builtin_rules
 
     local = Path("rules")
-    return reading_with(settings).load(paths or [local if local.is_dir() else builtin_rules()])
+    return reading_with(settings).load(paths or ([local] if local.is_dir() else in_force or [builtin_rules()]))
 
 
-def rules_with_paths(paths: Sequence[str], settings: "RuleReading | None" = None) -> "list[tuple[Rule, str]]":
+def rules_with_paths(
+    paths: Sequence[str], settings: "RuleReading | None" = None, in_force: Sequence[str] = ()
+) -> "list[tuple[Rule, str]]":
     """The rules of `rules_at`, each with the path of its file."""
-    rule_set = rules_at(paths, settings)
+    rule_set = rules_at(paths, settings, in_force)
     return [(rule, rule_set.paths[rule.id]) for rule in rule_set.rules]
 
 

@@ -35,8 +35,10 @@ _OF_THE_TESTS = "the rule's tests"
 def test(paths: Sequence[str], config_path: Path | None, output_format: str) -> None:
     """Run the tests of rules: each trace is judged, and each outcome must be as expected.
 
-    Of the settings, only traces.tool_aliases, traces.ignore_scopes and traces.prices are used, and rules.semantic_model
-    and rules.allow_code.
+    Without PATH: of the folder ./rules, else of the rules in the settings file, else of the ready-made ones.
+
+    Of the settings, only traces.tool_aliases, traces.ignore_scopes and traces.prices are used, and of rules paths,
+    semantic_model and allow_code.
 
     Exit 1 when a test fails, when a test that is marked as a known gap passes, or when a rule has no failing or no
     passing trace. A ready-made rule with status: stable needs failing traces from two dialects and passing traces from
@@ -46,7 +48,7 @@ def test(paths: Sequence[str], config_path: Path | None, output_format: str) -> 
     from tracegrade.pipeline.rule_tests import run_tests
 
     config = load_config(config_path, allow_unset=True)
-    rules = rules_with_paths(paths, config.rules.reading)
+    rules = rules_with_paths(paths, config.rules.reading, config.rules.paths if config_path else ())
     tested = [(rule, path, list(run_tests(rule, Path(path), config.traces))) for rule, path in rules]
     results = [result for _, _, found in tested for result in found]
     if output_format == "json":

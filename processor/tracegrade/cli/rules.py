@@ -162,6 +162,8 @@ def command(context: click.Context, semantic_model: str | None, allow_code: bool
 def check(settings: ReadSettings, paths: Sequence[str], strict: bool, volume: float | None, output_format: str) -> None:
     """Report every mistake in rule files, and warn of what looks wrong; exit 2 when there is a mistake.
 
+    Without PATH: of the folder ./rules, else of the rules in the settings file, else of the ready-made ones.
+
     If there is a store, it warns of tools that none of its newest 2,000 traces calls, of those whose service
     match.service has; and, unless the settings have prices, of rules that read costs. Of each alert it is said how soon
     it is expected to fire, and how often it may be wrong.
@@ -173,7 +175,7 @@ def check(settings: ReadSettings, paths: Sequence[str], strict: bool, volume: fl
     from tracegrade.rule.load import named_unlike_their_folders
     from tracegrade.rule.warnings import costs_not_known, unknown_tools
 
-    rule_set = rules_at(paths, settings.rules)
+    rule_set = rules_at(paths, settings.rules, _in_force(settings, paths))
     stored = _stored_tools(settings)
     warnings = [
         *rule_set.warnings,
@@ -197,6 +199,11 @@ def check(settings: ReadSettings, paths: Sequence[str], strict: bool, volume: fl
             print_line(f"{rule_id}: {item.alert.says}. {item.sentence}")
     if strict and warnings:
         sys.exit(EXIT_USAGE)
+
+
+def _in_force(settings: ReadSettings, paths: Sequence[str]) -> Sequence[str]:
+    """Where the rules of a settings file are, if one is given and no `paths` are."""
+    return () if paths or settings.config_path is None else settings.whole().rules.paths
 
 
 def _expected(settings: ReadSettings, rule_set: "RuleSet", volume: float | None) -> "list[tuple[str, Expected]]":
@@ -295,7 +302,7 @@ def explain(settings: ReadSettings, names: Sequence[str], volume: float | None) 
 
     paths = [name for name in names if is_place(name)]
     ids = [name for name in names if not is_place(name)]
-    rule_set = rules_at(paths, settings.rules)
+    rule_set = rules_at(paths, settings.rules, _in_force(settings, paths))
     chosen = [rule for name in ids for rule in rules_of_id(rule_set, name)] if ids else list(rule_set.rules)
     since = _in_force_since(settings, chosen)
     to_come = alerts_to_come(settings, [rule for rule in chosen if rule.alert]) if volume is None else {}

@@ -174,6 +174,7 @@ FOREIGN = [
     ('{"data": [{"traceID": "1", "spans": []}]}', "which is Jaeger's own JSON"),
     ('[{"traceId": "1", "id": "2"}]', "which is Zipkin's JSON"),
     ('{"runs": [{"spanId": "1"}]}', "found a JSON object with 'runs', with spans in it"),
+    ('{"schema_version": "ATIF-v2.0"}', "found a JSON object with 'schema_version', with schema_version 'ATIF-v2.0'"),
     ("resourceSpans:\n- {}\n", "found text that begins with 'resourceSpans: - {}'"),
     ("[1, 2]", "found text that begins with '[1, 2]'; expected OTLP as JSON or protobuf, as the file exporter"),
     (ONE.encode("utf-16"), "found text in UTF-16; expected UTF-8"),

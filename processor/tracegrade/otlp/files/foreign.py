@@ -52,6 +52,8 @@ def _writer_of_object(document: dict[str, JsonValue]) -> str:
         return ", which is Jaeger's own JSON: export OTLP, as its API /api/v3/traces does"
     if {"context", "parent_id", "start_time"} <= document.keys():
         return ", which is what console exporters of SDKs print: export OTLP"
+    if isinstance(schema := document.get("schema_version"), str):
+        return f", with schema_version {schema[:_MAX_TEXT]!r}"
     return ", with spans in it" if spans_within(document) else ""
 
 
