@@ -36,21 +36,62 @@ rules: {{paths: ["builtin:demo"]}}
 """
 _USUAL_PORTS = {"grpc": 4317, "http": 4318, "telemetry": 8888, "web": 4319}
 _JUDGED_WITHIN_S = 30.0
+_PAUSE_S = 5.0  # of an agent that sends elsewhere, after each time it made all its runs
 
 
 @click.command()
 @click.option("--once", is_flag=True, help="Run the agent, print what was judged, and end.")
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Keep the data here instead of a temporary folder.")
+@click.option(
+    "--send-to",
+    metavar="HOST:PORT",
+    callback=lambda _context, _parameter, endpoint: endpoint and _host_and_port(endpoint),
+    help="Run the agent alone, every few seconds, and send its traces to this OTLP/gRPC receiver.",
+)
 @reports_errors
-def command(once: bool, data_dir: Path | None) -> None:
+def command(once: bool, data_dir: Path | None, send_to: str | None) -> None:
     """See it work: an order agent makes good and bad runs, three rules judge them.
 
     Its data is removed at the end, unless --data-dir is given.
     """
+    if send_to is not None:
+        if data_dir is not None:
+            raise click.UsageError("--data-dir: with --send-to nothing is stored here; leave out one of the two")
+        return _send(send_to, once=once)
     if data_dir is not None:
         sys.exit(_demo(data_dir, once=once, is_kept=True))
     with temporary_folder("tracegrade-demo-") as folder:
         sys.exit(_demo(folder, once=once, is_kept=not once))
+
+
+def _host_and_port(endpoint: str) -> str:
+    from tracegrade.receive.settings import split_endpoint
+
+    try:
+        split_endpoint(endpoint)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    return endpoint
+
+
+def _send(endpoint: str, *, once: bool) -> None:
+    """Make all runs until a signal comes, or once; what was not sent by then is sent before this returns."""
+    import signal
+
+    from tracegrade.cli.demo_agent import RUNS, DemoAgent
+
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: stop.set())
+    agent = DemoAgent(endpoint)
+    print_line(f"The order agent sends its traces to {endpoint}." + ("" if once else " Ctrl-C ends it."))
+    while not stop.is_set():
+        for script in RUNS:
+            agent.run(script)
+        if once:
+            break
+        stop.wait(_PAUSE_S)
+    agent.flush()
 
 
 def _demo(folder: Path, *, once: bool, is_kept: bool) -> int:
