@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -28,14 +29,16 @@ def written(folder: Path, **telemetry: Any) -> Path:
     return path
 
 
-def asked_of(folder: Path, receive: Telemetry, shown: str = "127.0.0.1", **telemetry: Any) -> Result:
+def asked_of(
+    folder: Path, receive: Telemetry, shown: str = "127.0.0.1", options: Sequence[object] = (), **telemetry: Any
+) -> Result:
     """What the command prints while `receive` answers with these settings of its own."""
     (folder / "data").mkdir(exist_ok=True)
     config = load_config(written(folder, endpoint="127.0.0.1:0", **telemetry))
     with answering_status(config, lambda: [receive.snapshot()]) as endpoint:
         port = endpoint.rpartition(":")[2]
         path = written(folder, endpoint=f"{shown}:{port}", insecure=shown == "0.0.0.0", **telemetry)
-        return CliRunner().invoke(main, ["healthcheck", "-c", str(path)])
+        return CliRunner().invoke(main, ["healthcheck", "-c", str(path), *map(str, options)])
 
 
 @each("shown", ["127.0.0.1", "0.0.0.0"])
@@ -79,12 +82,54 @@ def test_the_certificate_of_the_settings_is_trusted_though_it_names_another_host
     assert "certificate verify failed" in stranger.stderr
 
 
+def test_a_certificate_is_shown_where_the_server_asks_for_one(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    ours, server = authority.issue_cert("probe.example"), authority.issue_cert("traces.example")
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    server.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "server.pem"))
+    ours.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "both.pem"))
+    ours.private_key_pem.write_to_path(str(tmp_path / "key.pem"))
+    ours.cert_chain_pems[0].write_to_path(str(tmp_path / "cert.pem"))
+    trustme.CA().issue_cert("x.example").private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "stranger.pem"))
+    tls = {"cert_file": str(tmp_path / "server.pem"), "key_file": str(tmp_path / "server.pem")}
+    tls |= {"client_ca_file": str(tmp_path / "ca.pem")}
+    for options in (
+        ["--cert", tmp_path / "both.pem"],
+        ["--cert", tmp_path / "cert.pem", "--key", tmp_path / "key.pem"],
+    ):
+        found = asked_of(tmp_path, Telemetry("receive"), options=options, tls=tls)
+        assert found.exit_code == 0, found.output
+    refused = asked_of(tmp_path, Telemetry("receive"), options=["--cert", tmp_path / "stranger.pem"], tls=tls)
+    assert refused.exit_code == 1
+    assert "no answer at telemetry.endpoint" in refused.stderr
+    unread = asked_of(tmp_path, Telemetry("receive"), options=["--cert", tmp_path / "cert.pem"], tls=tls)
+    assert unread.exit_code == 2
+    assert "cert.pem': cannot read a certificate and its key in PEM" in unread.stderr
+
+
+def test_a_token_that_was_made_is_shown_from_a_file(tmp_path: Path) -> None:
+    path = written(tmp_path, auth={})
+    new = CliRunner().invoke(main, ["tokens", "new", "probe", "--role", "read", "-c", str(path)])
+    assert new.exit_code == 0, new.output
+    (tmp_path / "token").write_text(new.stdout)
+    options = ["--token-file", tmp_path / "token"]
+    found = asked_of(tmp_path, Telemetry("receive"), options=options, auth={})
+    assert found.exit_code == 0, found.output
+    (tmp_path / "token").write_text(TOKEN)
+    stranger = asked_of(tmp_path, Telemetry("receive"), options=options, auth={})
+    assert stranger.exit_code == 1
+    assert "found HTTP status 401" in stranger.stderr
+
+
 @each(
     ("telemetry", "said"),
     [
         ({"auth": {}}, "telemetry.auth: found no token"),
         ({"auth": {"token_file": "missing"}}, "telemetry.auth.token_file: cannot read it"),
-        ({"tls": {"cert_file": "c", "key_file": "k", "client_ca_file": "a"}}, "telemetry.tls.client_ca_file: asks"),
+        (
+            {"tls": {"cert_file": "c", "key_file": "k", "client_ca_file": "a"}},
+            "telemetry.tls.client_ca_file: the server asks",
+        ),
         ({"tls": {"cert_file": "missing", "key_file": "k"}}, "telemetry.tls.cert_file: cannot read"),
         ({"endpiont": "127.0.0.1:1"}, "endpiont"),
     ],

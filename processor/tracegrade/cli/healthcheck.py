@@ -32,8 +32,26 @@ _LARGEST_ANSWER_BYTES = 1 << 20
     metavar="SECONDS",
     help="How long each step of the request may take.",
 )
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Show the first token of this file, such as one of 'tracegrade tokens new', in place of one of the settings.",
+)
+@click.option(
+    "--cert",
+    "cert_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Show this certificate (PEM), where telemetry.tls.client_ca_file asks for one.",
+)
+@click.option(
+    "--key", "key_file", type=click.Path(path_type=Path), metavar="FILE", help="The key of --cert, if not in its file."
+)
 @reports_errors
-def command(config_path: Path | None, timeout_s: float) -> None:
+def command(
+    config_path: Path | None, timeout_s: float, token_file: Path | None, cert_file: Path | None, key_file: Path | None
+) -> None:
     """Ask /readyz of the serve that runs here with the same settings: for the health check of a container.
 
     Exit code 0: senders are served. 1: senders are refused, or no serve answers. 2: wrong settings.
@@ -41,10 +59,10 @@ def command(config_path: Path | None, timeout_s: float) -> None:
     from tracegrade.config import load_config
 
     settings = load_config(config_path, allow_unset=True).telemetry
-    asked = _connection(settings, timeout_s)
+    asked = _connection(settings, timeout_s, cert_file, key_file)
     address = f"telemetry.endpoint {asked.host}:{asked.port}"
     try:
-        status, body = _answer(asked, _headers(settings))
+        status, body = _answer(asked, _headers(settings, token_file))
     except (OSError, http.client.HTTPException) as error:
         why = str(error) or type(error).__name__
         print_line(f"no answer at {address}: {why}; expected a serve with these settings to run here", err=True)
@@ -62,19 +80,29 @@ def _answer(asked: http.client.HTTPConnection, headers: dict[str, str]) -> tuple
         return answer.status, answer.read(_LARGEST_ANSWER_BYTES)
 
 
-def _connection(settings: "TelemetrySettings", timeout_s: float) -> http.client.HTTPConnection:
+def _connection(
+    settings: "TelemetrySettings", timeout_s: float, cert_file: Path | None, key_file: Path | None
+) -> http.client.HTTPConnection:
     from tracegrade.receive.settings import split_endpoint
 
     host, port = split_endpoint(settings.endpoint)
     host = _LOOPBACK.get(host, host)
     if settings.tls is None:
         return http.client.HTTPConnection(host, port, timeout=timeout_s)
-    if settings.tls.client_ca_file is not None:
+    if cert_file is None and settings.tls.client_ca_file is not None:
         raise TraceGradeError(
-            "telemetry.tls.client_ca_file: asks callers for a certificate, and healthcheck has none to show; "
-            "set telemetry.auth in its place"
+            "telemetry.tls.client_ca_file: the server asks for a certificate of this authority; expected one in "
+            "--cert, with its key there or in --key"
         )
-    return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=_trusting(settings.tls.cert_file))
+    trusted = _trusting(settings.tls.cert_file)
+    if cert_file is not None:
+        try:
+            trusted.load_cert_chain(cert_file, key_file, password="")  # else an encrypted key asks at the terminal
+        except OSError as error:
+            raise TraceGradeError(
+                f"--cert {str(cert_file)!r}: cannot read a certificate and its key in PEM: {error}"
+            ) from None
+    return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=trusted)
 
 
 def _trusting(cert_file: str) -> ssl.SSLContext:
@@ -90,20 +118,27 @@ def _trusting(cert_file: str) -> ssl.SSLContext:
     return trusted
 
 
-def _headers(settings: "TelemetrySettings") -> dict[str, str]:
+def _headers(settings: "TelemetrySettings", token_file: Path | None) -> dict[str, str]:
     if settings.auth is None:
         return {}
-    tokens = [token.get_secret_value() for token in settings.auth.tokens]
-    if settings.auth.token_file is not None:
-        try:
-            tokens += Path(settings.auth.token_file).read_text(encoding="utf-8").split()
-        except (OSError, UnicodeDecodeError) as error:
-            raise TraceGradeError(f"telemetry.auth.token_file: cannot read it: {error}") from None
+    if token_file is not None:
+        tokens = _tokens("--token-file", token_file)
+    else:
+        tokens = [token.get_secret_value() for token in settings.auth.tokens]
+        if settings.auth.token_file is not None:
+            tokens += _tokens("telemetry.auth.token_file", Path(settings.auth.token_file))
     if not tokens:
         raise TraceGradeError(
-            "telemetry.auth: found no token, expected one in tokens or token_file for healthcheck to show"
+            "telemetry.auth: found no token, expected one in --token-file, or in tokens or token_file of the settings"
         )
     return {"Authorization": f"Bearer {tokens[0]}"}
+
+
+def _tokens(where: str, path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").split()
+    except (OSError, UnicodeDecodeError) as error:
+        raise TraceGradeError(f"{where}: cannot read it: {error}") from None
 
 
 def _health(body: bytes) -> str | None:
