@@ -48,7 +48,7 @@ def _asked(place: Place) -> Iterator[Row]:
             for panel in panels:
                 if not panel.empty:
                     scene.until(
-                        lambda panel=panel: _answer(scene, panel), f"a point of {panel.title!r}: {_filled(panel)}"
+                        lambda panel=panel: _answer(scene, panel), f"a point of {panel.title!r}: {filled(panel)}"
                     )
             for panel in panels:
                 assert bool(_answer(scene, panel)) == (not panel.empty), f"{panel.title!r}: {panel.empty or 'no point'}"
@@ -59,13 +59,13 @@ def _asked(place: Place) -> Iterator[Row]:
                 f"{empty} say why they have no point, and have none",
             )
         first = next(iter(RESULT_ROWS.values()))[0]
-        (found,) = scene.api("query", query=_filled(first).replace("topk(20", "topk(1"))["result"]
+        (found,) = scene.api("query", query=filled(first).replace("topk(20", "topk(1"))["result"]
         assert found["metric"]["rule"].startswith("order-without-check"), found
         yield Row("Prometheus", f"the panel {first.title!r}", f"names {found['metric']['rule']}")
-        exemplars = scene.api("query_exemplars", query=_filled(_with_exemplars()), start=0, end=9_999_999_999)
+        exemplars = scene.api("query_exemplars", query=filled(with_exemplars()), start=0, end=9_999_999_999)
         assert exemplars, "no exemplar"
         yield Row(
-            "Prometheus", f"the panel {_with_exemplars().title!r}: exemplars", f"{len(exemplars)} series have some"
+            "Prometheus", f"the panel {with_exemplars().title!r}: exemplars", f"{len(exemplars)} series have some"
         )
     downstream.stop()
 
@@ -74,13 +74,13 @@ def _answer(scene: Scene, panel: Panel) -> list[float]:
     """The points of now, while traces come."""
     scene.send("falling", GOOD, 2)
     scene.send("falling", BAD, 1)
-    return [value for value in scene.values(_filled(panel)) if value == value]  # 0 / 0 is no point
+    return [value for value in scene.values(filled(panel)) if value == value]  # 0 / 0 is no point
 
 
-def _filled(panel: Panel) -> str:
+def filled(panel: Panel) -> str:
     """The query as Grafana asks it with everything chosen."""
     return re.sub(r"\$(\w+)", lambda found: FILLED.get(found[1], ".*"), panel.query)
 
 
-def _with_exemplars() -> Panel:
+def with_exemplars() -> Panel:
     return next(panel for row in RESULT_ROWS.values() for panel in row if panel.exemplars)

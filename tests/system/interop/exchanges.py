@@ -1,6 +1,7 @@
 """What is sent to and fro with each peer, and what must result from it. Each exchange gives rows, or fails."""
 
 import json
+import shutil
 import subprocess
 import time
 from collections import Counter
@@ -334,8 +335,13 @@ def metrics_page(place: Place) -> Iterator[Row]:
     yield Row("promtool", "check metrics < our /metrics", f"{families} families, nothing to say")
     for name in (b"tracegrade_evaluations_total", b"tracegrade_traces_closed_total"):
         assert b"\n%s{" % name in page, "the alert rules on results read it"
+    rules = [DEPLOY / "tracegrade.alerts.example.yaml", DEPLOY / "tracegrade.score-alerts.example.yaml"]
+    folder = place.new("promtool")
+    for path in (DEPLOY / "compose" / "prometheus.yaml", *rules):
+        shutil.copy(path, folder)
     for what, words in (
-        ("check config deploy/prometheus.example.yaml", ["check", "config", DEPLOY / "prometheus.example.yaml"]),
+        ("check config deploy/compose/prometheus.yaml", ["check", "config", folder / "prometheus.yaml"]),
+        ("check rules deploy/tracegrade.*alerts.example.yaml", ["check", "rules", *rules]),
         ("test rules tests/system/interop/health_alerts.yaml", ["test", "rules", HERE / "health_alerts.yaml"]),
         ("test rules tests/system/interop/score_alerts.yaml", ["test", "rules", HERE / "score_alerts.yaml"]),
     ):

@@ -106,7 +106,7 @@ def _wait_listening(process: "subprocess.Popen[bytes]", port: int, output: Path)
     raise AssertionError(f"{process.args}: does not listen on {port}:\n{output.read_text()[-2000:]}")
 
 
-def install(command: Sequence[str | Path], folder: Path, **environment: str) -> None:
+def install(command: Sequence[str | Path], folder: Path, within_s: float = WITHIN_S, **environment: str) -> None:
     """Run an installer in `folder`.
 
     Raises:
@@ -123,14 +123,14 @@ def install(command: Sequence[str | Path], folder: Path, **environment: str) -> 
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=WITHIN_S,
+            timeout=within_s,
             check=True,
         )
     except subprocess.CalledProcessError as error:
         said = " / ".join((error.stderr or error.stdout).strip().splitlines())
         raise NotInstalled(f"{' '.join(map(str, command))}: {said[:400]}") from None
     except subprocess.TimeoutExpired:
-        raise NotInstalled(f"{' '.join(map(str, command))}: took longer than {WITHIN_S} s") from None
+        raise NotInstalled(f"{' '.join(map(str, command))}: took longer than {within_s} s") from None
 
 
 # The peers
@@ -191,6 +191,8 @@ def rotel(work: Path) -> Forwarder:
 
     return Forwarder("rotel", command)
 
+
+_BUILT_WITHIN_S = 3000.0
 
 # The newest release all of whose modules the module proxy had when this was written.
 COLLECTOR = "v0.149.0"
@@ -289,6 +291,34 @@ service:
   telemetry: {{metrics: {{level: none}}, logs: {{level: warn}}}}
   pipelines: {{traces: {pipeline}, logs: {pipeline}, metrics: {pipeline}}}
 """
+
+
+# The modules of the versions that deploy/compose names: Jaeger 2.13.0 and Prometheus 3.13.3.
+JAEGER = "v1.76.0"
+PROMETHEUS = "v0.313.3"
+
+
+def jaeger_binary(work: Path) -> Path:
+    """Jaeger (Go): ten minutes of a core the first time."""
+    return _go_program("github.com/jaegertracing/jaeger/cmd/jaeger", JAEGER, work)
+
+
+def prometheus_binary(work: Path) -> Path:
+    """Prometheus (Go), newer than Debian's, without its page: two minutes of a core the first time."""
+    return _go_program("github.com/prometheus/prometheus/cmd/prometheus", PROMETHEUS, work, "-tags=remove_all_sd")
+
+
+def _go_program(package: str, version: str, work: Path, *flags: str) -> Path:
+    """A program, built in a module of its own: those whose module replaces others cannot be installed by name."""
+    name = package.rpartition("/")[2]
+    folder = work / "go" / name
+    if not (folder / name).exists():
+        if not (folder / "go.mod").exists():
+            install(["go", "mod", "init", f"{name}-build"], folder)
+        install(["go", "get", "-tool", f"{package}@{version}"], folder, GOFLAGS="-mod=mod")
+        build = ["go", "build", *flags, "-o", name, package]
+        install(build, folder, within_s=_BUILT_WITHIN_S, GOFLAGS="-mod=mod -p=2")
+    return folder / name
 
 
 @contextmanager

@@ -169,11 +169,12 @@ def scene_of(place: Place, *more_rules: dict[str, Any], **settings: Any) -> Iter
 
 
 def _write_prometheus_files(folder: Path, scraped: str, alertmanager: str) -> None:
-    config: dict[str, Any] = yaml.safe_load((DEPLOY / "prometheus.example.yaml").read_text())
+    config: dict[str, Any] = yaml.safe_load((DEPLOY / "compose" / "prometheus.yaml").read_text())
     config["global"] = {"evaluation_interval": "1s"}
     (job,) = config["scrape_configs"]
     job |= {"scrape_interval": "1s", "static_configs": [{"targets": [scraped]}]}
     config["alerting"] = {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]}
+    config["rule_files"] = ["tracegrade.alerts.example.yaml", "tracegrade.score-alerts.example.yaml"]
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
     for name in config["rule_files"]:
         (folder / name).write_text(faster((DEPLOY / name).read_text()))
