@@ -168,7 +168,7 @@ def test_tempo_in_jaegers_place_listens_where_its_comments_say() -> None:
 
 
 def test_kafka_starts_roles_that_exist_over_the_settings_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    compose = yaml.safe_load((DEPLOY / "compose.kafka.example.yaml").read_text())
+    compose = yaml.safe_load((DEPLOY / "kafka" / "compose.yaml").read_text())
     services = compose["services"]
     ours = {name: service for name, service in services.items() if service["image"] == "tracegrade"}
     roles = {service["command"][-1] for service in ours.values()}
@@ -180,7 +180,7 @@ def test_kafka_starts_roles_that_exist_over_the_settings_beside_it(monkeypatch: 
     assert len(set(names)) == len(names), "members of a group need names of their own"
     for key, value in ours["receiver"]["environment"].items():
         monkeypatch.setenv(key, value)
-    config = load_config(DEPLOY / compose["configs"]["settings"]["file"])
+    config = load_config(DEPLOY / "kafka" / compose["configs"]["settings"]["file"])
     assert config.journal.kafka is not None
     assert config.journal.kafka.brokers == ["kafka:9092"]
     made = "".join(services["topics"]["command"])

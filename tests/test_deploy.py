@@ -61,9 +61,9 @@ def test_the_collectors_batches_are_smaller_than_what_is_taken() -> None:
 
 
 def test_the_collector_writes_to_kafka_what_judges_expect() -> None:
-    collector = _read("collector.kafka.example.yaml")
+    collector = _read("kafka/collector.yaml")
     exporter = collector["exporters"]["kafka"]
-    settings = load_config(DEPLOY / "config.kafka.example.yaml").journal.kafka
+    settings = load_config(DEPLOY / "kafka" / "tracegrade.yaml").journal.kafka
     assert settings is not None
     topics = {signal: exporter[signal]["topic"] for signal in ("traces", "logs", "metrics")}
     assert topics == {"traces": settings.traces_topic, "logs": settings.logs_topic, "metrics": settings.metrics_topic}

@@ -222,7 +222,7 @@ def collector_binary(work: Path) -> Path:
 
 
 def kafka_collector_binary(work: Path) -> Path:
-    """A Collector with the Kafka exporter and what ``deploy/collector.kafka.example.yaml`` names beside it."""
+    """A Collector with the Kafka exporter and what ``deploy/kafka/collector.yaml`` names beside it."""
     return _built(work / "kafka-collector", KAFKA_COLLECTOR, _kafka_builder_config())
 
 

@@ -9,7 +9,7 @@ from kafka.broker import Broker
 
 from waiting import eventually
 
-EXAMPLE = Path(__file__).parents[3] / "deploy" / "collector.kafka.example.yaml"
+EXAMPLE = Path(__file__).parents[3] / "deploy" / "kafka" / "collector.yaml"
 _STOPS_WITHIN_S = 30.0
 
 
