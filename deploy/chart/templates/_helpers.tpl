@@ -76,3 +76,21 @@ labels:
 {{- end }}
 {{- toYaml $config }}
 {{- end }}
+
+{{- /* What a probe asks. The kubelet has no token: where one is needed, the program asks, and life is an open port. Takes root, path. */ -}}
+{{- define "tracegrade.probe" -}}
+{{- $telemetry := default dict .root.Values.config.telemetry }}
+{{- $tls := default dict $telemetry.tls }}
+{{- if $tls.client_ca_file }}
+{{- fail "config.telemetry.tls.client_ca_file: probes have no certificate to show; expected config.telemetry.auth in its place" }}
+{{- end }}
+{{- if not (kindIs "map" $telemetry.auth) }}
+httpGet: {path: {{ .path }}, port: telemetry{{ if $tls }}, scheme: HTTPS{{ end }}}
+{{- else if not (or $telemetry.auth.tokens $telemetry.auth.token_file) }}
+{{- fail "config.telemetry.auth: the readiness probe shows a token of the settings; expected tokens or token_file" }}
+{{- else if eq .path "/readyz" }}
+exec: {command: [tracegrade, healthcheck]}
+{{- else }}
+tcpSocket: {port: telemetry}
+{{- end }}
+{{- end }}

@@ -36,9 +36,9 @@ spec:
         {{- range .ports }}
         - {name: {{ . }}, containerPort: {{ (index $values.ports .).containerPort }}}
         {{- end }}
-      startupProbe: {{- merge (dict "httpGet" (dict "path" "/healthz" "port" "telemetry")) $values.startupProbe | toYaml | nindent 8 }}
-      livenessProbe: {{- merge (dict "httpGet" (dict "path" "/healthz" "port" "telemetry")) $values.livenessProbe | toYaml | nindent 8 }}
-      readinessProbe: {{- merge (dict "httpGet" (dict "path" "/readyz" "port" "telemetry")) $values.readinessProbe | toYaml | nindent 8 }}
+      startupProbe: {{- merge (include "tracegrade.probe" (dict "root" .root "path" "/healthz") | fromYaml) $values.startupProbe | toYaml | nindent 8 }}
+      livenessProbe: {{- merge (include "tracegrade.probe" (dict "root" .root "path" "/healthz") | fromYaml) $values.livenessProbe | toYaml | nindent 8 }}
+      readinessProbe: {{- merge (include "tracegrade.probe" (dict "root" .root "path" "/readyz") | fromYaml) $values.readinessProbe | toYaml | nindent 8 }}
       securityContext: {{- toYaml $values.securityContext | nindent 8 }}
       resources: {{- toYaml $values.resources | nindent 8 }}
       volumeMounts:

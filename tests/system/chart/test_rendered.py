@@ -53,6 +53,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "sharded without PostgreSQL": ({"mode": "sharded"}, "config.store.url"),
     "kafka without brokers": ({"mode": "kafka", "config": {"store": {"url": "x"}}}, "config.journal.kafka"),
     "scaling of what has a volume": ({"autoscaling": {"enabled": True}}, "autoscaling.enabled"),
+    "certificates of probes": (
+        {"config": {"telemetry": {"tls": {"client_ca_file": "ca.pem"}}}}, "config.telemetry.tls.client_ca_file",
+    ),
+    "tokens that no probe has": ({"config": {"telemetry": {"auth": {}}}}, "config.telemetry.auth"),
     "settings of nobody": ({"configMap": {"create": False}}, "configMap.existingName"),
 }  # fmt: skip
 
@@ -151,6 +155,7 @@ def test_the_settings_that_it_writes_are_right(
 ) -> None:
     """With the environment that the values give, and rules where the pod has them."""
     monkeypatch.setenv("STORE", "postgresql+psycopg://tracegrade@127.0.0.1/tracegrade")
+    monkeypatch.setenv("TOKEN", "a-token-that-nobody-can-guess-0123456789")
     manifests = [one for one in yaml.safe_load_all(_template(helm, _values(case)).stdout) if one]
     (settings,) = [one["data"]["config.yaml"] for one in manifests if "config.yaml" in (one.get("data") or {})]
     rules = tmp_path / "rules"
