@@ -76,7 +76,7 @@ class Composed:
                 self._until_healthy(*self._services)
                 yield self
             except BaseException:
-                for name in self._services:
+                for name in self._started:
                     print(f"--- {name}\n{self._output(name).read_text()[-2000:]}", file=sys.stderr)
                 raise
 
