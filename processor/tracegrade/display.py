@@ -83,8 +83,8 @@ def judged_score_text(score: float, threshold: float) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """``1 rule``, ``2 rules``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    """``1 rule``, ``2,000 rules``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def time_text(time_ns: int) -> str:

@@ -342,7 +342,7 @@ def test_a_moved_threshold_makes_another_alert_of_that_condition_alone(stage: St
     with reading(stage.engine) as connection:
         (ended,) = [alert for alert in recent_alerts(connection, 0) if alert.state == "resolved"]
     assert ended.facts.ended_by == "the alert was changed or removed"
-    assert summary(ended).endswith("pass rate was 0.0% (8 results in 10m) when the alert was changed or removed")
+    assert summary(ended).endswith("pass rate was 0% (8 results in 10 minutes) when the alert was changed or removed")
 
 
 def test_a_silence_outlasts_an_edited_text(stage: Stage) -> None:
@@ -513,7 +513,7 @@ def test_an_agent_that_falls_silent_during_an_incident_is_notified_of(detecting:
     assert [[alert.kind for alert in each.members] for each in detecting.incidents()] == [["slo"], ["silent"]]
     said = [headline(each) for each in detecting.incidents()]
     assert "error budget" in said[0]
-    assert said[1].endswith("no results for 3m")
+    assert said[1].endswith("has sent no results for 3 minutes (rule checkout-order)")
     detecting.receive(5, "pass", "pass")
     assert detecting.step(6) == RESOLVED
     assert [each.lead.kind for each in detecting.incidents()] == ["slo"]
@@ -525,7 +525,7 @@ def test_tokens_that_were_measured_fire_and_a_corrected_revision_ends_it(detecti
         detecting.receive(minute, "pass", measured=(("tokens", 30_000.0 + minute % 4 * 2_000),))
     assert detecting.step(300) == [("checkout-order", "shop", "firing")]
     (incident,) = detecting.incidents()
-    assert "mean tokens 32,000 is above 20,000 (150 results in 1d)" in summary(incident.lead)
+    assert "mean tokens 32,000 is above 20,000 (150 results in 1 day)" in summary(incident.lead)
     detecting.next_trace = 0
     for minute in range(0, 300, 2):
         values = (("tokens", 3_000.0),)

@@ -11,10 +11,10 @@ import pytest
 from build.stored_alerts import ALERT, INCIDENT, incident
 from tracegrade.alert.notify.links import Links
 
-SUMMARY = "checkout-order at shop, agent support, release 1.1: pass rate 50.0% is below 95.0% (40 results in 1h)"
+SUMMARY = "checkout-order at shop, agent support, release 1.1: pass rate 50% is below 95% (40 results in 1 hour)"
 LINES = [
     "Orders are validated first",
-    "Value: 50.0% of 40 results, between 35.0% and 65.0%; by chance at most once in 347 days",
+    "Value: 50% of 40 results, between 35% and 65%; chance alone would cause this at most once in 347 days",
     "Since: 2026-01-01 00:00 UTC",
     "Causes as of 2026-01-01 00:00 UTC:",
     "Changed near that time or since: release 1.1 first seen at 00:00 UTC",

@@ -1,7 +1,10 @@
 """States that begin, last and end."""
 
+from pathlib import Path
+
 import pytest
 
+from tracegrade.telemetry import conditions
 from tracegrade.telemetry.conditions import KINDS, Condition, Conditions, conditions_in
 from tracegrade.telemetry.metrics import METRICS, Telemetry
 
@@ -83,3 +86,9 @@ def test_a_snapshot_holds_them_and_their_numbers() -> None:
 
 def test_every_kind_says_what_to_do() -> None:
     assert all(kind.meaning and kind.advice for kind in KINDS.values())
+
+
+def test_every_kind_begins_somewhere() -> None:
+    package = Path(conditions.__file__).parents[1]
+    source = "".join(path.read_text() for path in package.rglob("*.py") if path.name != "conditions.py")
+    assert [name for name in KINDS if f'"{name}"' not in source] == []

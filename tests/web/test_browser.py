@@ -112,7 +112,7 @@ def test_an_incident_is_opened_read_and_accepted(shop: Site, page: "Page") -> No
     page.goto(f"{shop.url}/alerts")
     page.get_by_role("link", name="pass rate fell from 97.2% to 78.4%").click()
     page.wait_for_url(f"**/incidents/{firing.id}")
-    assert page.get_by_role("heading", level=1).inner_text().endswith("(and 2 more alerts)")
+    assert page.get_by_role("heading", level=1).inner_text().endswith("(+2 alerts)")
     said = page.locator("#curve svg.curve").get_attribute("aria-label")
     assert said is not None
     assert said.startswith("Pass rate from")

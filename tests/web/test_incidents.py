@@ -82,7 +82,7 @@ def test_an_incident_is_told_whole(site: Site) -> None:
     page = text_of(html)
     assert "Before 97.2% pass rate of 912 results When found 76.2%" in page
     assert "Now 78.4% pass rate of 342 results, between 71% and 85%" in page
-    assert "If nothing were wrong, such evidence would come up at most once in 2 years." in page
+    assert "Chance alone would cause this at most once in 2 years." in page
     assert "Nobody is notified until" in page
     assert "rule=order-steps-out-of-order we know: OPS-41" in page
     assert "2 of 3 expected calls were made in the expected order" in page

@@ -105,7 +105,7 @@ def test_ingest_names_what_is_wrong_now(shop: Site) -> None:
         shop.snapshots.clear()
     assert "Current problems" in page
     assert "! disk_failing journal" in page
-    assert "senders are being refused the disk is full make room" in page
+    assert "senders are being refused the disk is full free disk space" in page
 
 
 @each("path", [path for path, _ in SECTIONS])

@@ -42,7 +42,7 @@ class Ahead:
 
     def sentence(self, alert: Alert) -> str:
         """In words; "" when nothing is known."""
-        from tracegrade.alert.notify.message import value_text, watched_name
+        from tracegrade.alert.wording import value_text, watched_name
 
         if not self.an_hour or self.share is None:
             return ""

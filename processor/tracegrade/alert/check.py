@@ -12,7 +12,7 @@ from tracegrade.alert.look import Accepted, Look, Past
 from tracegrade.alert.read import History, Reading, all_releases
 from tracegrade.alert.slo import SloStatus
 from tracegrade.alert.states import AlertCondition, begun, next_state, resolved
-from tracegrade.document.duration import duration_text
+from tracegrade.alert.wording import ALERT_CHANGED, LEVEL_ACCEPTED, RULE_CHANGED, RULE_REMOVED, nothing_came
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
@@ -132,9 +132,7 @@ def check(
     current = {alert.fingerprint: alert for alert in before.firing}
     for fingerprint, alert in [*current.items()]:
         if alert.key in before.accepted and alert.is_of_history:
-            checked.resolved.append(
-                resolved(current.pop(fingerprint), now_ns, "accepted", "its level was accepted as normal")
-            )
+            checked.resolved.append(resolved(current.pop(fingerprint), now_ns, "accepted", LEVEL_ACCEPTED))
     past = replace(_past(before, checked.resolved), replaced_after_s=ending.replaced_after_s)
     for rule in rules:
         read = Reading(history, rule, now_ns)
@@ -150,10 +148,10 @@ def _orphaned(orphan: StoredAlert, present: Mapping[str, str]) -> tuple[EndReaso
     """Why an alert that no rule has any longer has ended."""
     now = present.get(orphan.rule_id)
     if now is None:
-        return "changed", "the rule was removed"
+        return "changed", RULE_REMOVED
     if now != orphan.rule_hash:
-        return "changed", "the rule was changed"
-    return "changed", "the alert was changed or removed"
+        return "changed", RULE_CHANGED
+    return "changed", ALERT_CHANGED
 
 
 def _check_rule(
@@ -227,7 +225,7 @@ def _ended(look: Look, key: SeriesKey, fires: StoredAlert, now_ns: int, ending: 
     if look.alert.silent_s is not None:
         stale_after_s = max(stale_after_s, _SILENCE_STALE_AFTER_S)
     if stale_after_s < inf and (now_ns - look.last_ns(key, fires)) / _NS >= stale_after_s:
-        return resolved(fires, now_ns, "stale", f"nothing came for {duration_text(stale_after_s)}")
+        return resolved(fires, now_ns, "stale", nothing_came(stale_after_s))
     return fires
 
 

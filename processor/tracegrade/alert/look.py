@@ -37,6 +37,7 @@ from tracegrade.alert.releases import (
 )
 from tracegrade.alert.slo import SloStatus, status
 from tracegrade.alert.states import AlertCondition, looks
+from tracegrade.alert.wording import replaced_by
 from tracegrade.model.tally import Tally, total
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.alert_forms import Slo
@@ -168,8 +169,7 @@ class Look:
         if self._looks(fires, later) != "good":
             return None
         next_one = max(later, key=lambda other: results_of(later[other]))
-        by = f"release {next_one.release}" if next_one.release else "results without a release"
-        return f"{by} replaced {'it' if key.release is not None else release.release or 'it'}"
+        return replaced_by(next_one.release or "", None if key.release is not None else release.release)
 
     def comes_too_late(self, key: SeriesKey, begins: StoredAlert) -> bool:
         """Whether the release that `begins` would be about was replaced before: then it does not begin to fire.

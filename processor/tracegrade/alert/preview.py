@@ -8,6 +8,8 @@ from tracegrade.alert.check import Before, LookedAt, check, looks_back_s
 from tracegrade.alert.kept import KeptFindings
 from tracegrade.alert.read import History, window_of
 from tracegrade.alert.stored_history import Counted
+from tracegrade.alert.wording import by_chance
+from tracegrade.display import count
 from tracegrade.rule.rule import Rule
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.schema import MINUTE_NS
@@ -98,19 +100,20 @@ def _certainty(looked: LookedAt) -> tuple[bool, float]:
 
 def _why(looked: LookedAt, results: int) -> str:
     """Why an alert did not fire, from its check with the most evidence."""
-    seen = f"{results:,} {'result' if results == 1 else 'results'} looked at"
+    seen = f"{count(results, 'result')} checked"
     if looked.alert.is_of_values and not results:
         return f"{seen}: {looked.alert.of} is measured from the time on at which the rule in force has such an alert."
     if looked.alert.is_counted:
         return f"{seen}; the condition never held."
     if looked.too_late:
         named = ", ".join(f"release {key.release}" for key in looked.too_late if key.release) or "the release to blame"
-        return f"{seen}; {named} had been replaced when there was enough evidence."
+        return f"{seen}; {named} had been replaced before it was certain that something was wrong."
     if looked.evidence is not None:
-        series = f"; with {looked.needed} series one of them needs {looked.needed}" if looked.needed > 1 else ""
-        return f"{seen}; the evidence was at most {looked.evidence:.2g}, and 1 is needed{series}."
+        # One of many series needs as much more: each could look bad by chance.
+        weak = by_chance(looked.evidence / max(1, looked.needed), looked.alert.false_alarm_every)
+        return f"{seen}: {weak}."
     if looked.too_few:
-        return f"{seen}: too few, {looked.alert.min_samples} of one series are needed."
+        return f"{seen}: too few; one agent needs {looked.alert.min_samples} (min_samples)."
     if looked.without_baseline:
-        return f"{seen}; no baseline yet: fewer than {looked.alert.min_samples} results came before them."
-    return f"{seen}; no check came after them: the minute that has just begun is not looked at."
+        return f"{seen}; no baseline yet: fewer than {looked.alert.min_samples} results (min_samples) came before them."
+    return f"{seen}; no check came after them: the current minute is not checked."

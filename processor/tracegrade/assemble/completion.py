@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tracegrade.assemble.bounds import OVERRIDDEN, WholeFiles
 from tracegrade.extract.extract import agent_named_by
 from tracegrade.model.span import Span
+from tracegrade.model.trace import CloseReason
 
 if TYPE_CHECKING:  # importing them takes as long as showing a file
     from tracegrade.assemble.settings import TracesOverride, TracesSettings
@@ -52,7 +53,7 @@ class Deadlines:
         quiet = last_ns + (self.settle_ns if structurally_complete else self.idle_ns)
         return min(quiet, first_ns + self.max_age_ns)
 
-    def reason(self, first_ns: int, last_ns: int, *, structurally_complete: bool, ended: bool) -> str:
+    def reason(self, first_ns: int, last_ns: int, *, structurally_complete: bool, ended: bool) -> CloseReason:
         """The close reason for the `due_ns` of the same arguments."""
         if ended:
             return "end_attribute"

@@ -30,7 +30,7 @@ from tracegrade.assemble.live_trace import LiveTrace
 from tracegrade.codec.raw_spans import RawSpan
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Span
-from tracegrade.model.trace import Trace, TraceKey
+from tracegrade.model.trace import CloseReason, Trace, TraceKey
 
 Content = TypeVar("Content", Span, LogRecord)
 
@@ -327,7 +327,7 @@ class LiveTraces:
                 self._give_up(key, live, "unjoined", "")
         self._queue.clear()
 
-    def _cut(self, key: TraceKey, live: LiveTrace, bound: str) -> None:
+    def _cut(self, key: TraceKey, live: LiveTrace, bound: CloseReason) -> None:
         if not live.spans:
             self._give_up(key, live, DROPPED, bound)
             return
@@ -354,7 +354,7 @@ class LiveTraces:
             for key in nsmallest(count, self._live, key=lambda key: (self._live[key].last_ns, key)):
                 self._cut(key, self._live[key], "memory")
 
-    def _close(self, key: TraceKey, live: LiveTrace, reason: str, closed_ns: int) -> Trace:
+    def _close(self, key: TraceKey, live: LiveTrace, reason: CloseReason, closed_ns: int) -> Trace:
         self._let_go(key, live)
         tenant, trace_id = key
         log_records = live.all_log_records()

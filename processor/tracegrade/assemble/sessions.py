@@ -15,7 +15,7 @@ from typing import Protocol
 
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.model.session import session_revision
-from tracegrade.model.trace import TraceKey
+from tracegrade.model.trace import CloseReason, TraceKey
 
 MAX_TRACES, MAX_CALLS = "max_traces_per_session", "max_calls_per_session"
 """The bounds that may cut a session, by their settings."""
@@ -149,9 +149,9 @@ class Sessions:
             heappush(self._queue, (session.closed_ns + self._quiet_ns, session.key))
         self._open[session.key] = session
 
-    def due(self, now_ns: int) -> list[tuple[KnownSession, str]]:
+    def due(self, now_ns: int) -> list[tuple[KnownSession, CloseReason]]:
         """The sessions that ended by `now_ns`, in order of that time, each with its close reason."""
-        ended = []
+        ended: list[tuple[KnownSession, CloseReason]] = []
         while self._queue and (self._queue[0][0] <= now_ns or len(self._open) > self._max_open):
             _, key = heappop(self._queue)
             session = self._open.get(key)
@@ -165,7 +165,7 @@ class Sessions:
             ended.append((session, "quiet" if due_ns <= now_ns else "memory"))
         return ended
 
-    def end(self) -> list[tuple[KnownSession, str]]:
+    def end(self) -> list[tuple[KnownSession, CloseReason]]:
         """End all sessions that go on, because the input has ended. Returns them."""
         rest = sorted(self._open.values(), key=lambda session: (session.closed_ns, session.key))
         self._open.clear()

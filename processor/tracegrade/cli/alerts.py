@@ -366,7 +366,8 @@ def test(config: "Config", chosen: tuple[str, ...], hold_s: float | None) -> Non
 
 
 def _previewed(alert: "StoredAlert", links: "Links") -> "Sequence[str | Styled]":
-    from tracegrade.alert.notify.message import lines, summary
+    from tracegrade.alert.notify.message import lines
+    from tracegrade.alert.wording import summary
     from tracegrade.store.incidents import Incident
 
     state, _, *rest = _shown(Incident("", [alert]))
@@ -386,7 +387,7 @@ def _ends_ns(silence: "Silence | None") -> int | None:
 
 
 def _shown(incident: "Incident", silenced_until_ns: int | None = None) -> "Sequence[str | Styled]":
-    from tracegrade.alert.notify.message import headline
+    from tracegrade.alert.wording import headline
 
     states = {
         "firing": ("! firing", "bold red"),

@@ -54,7 +54,7 @@ def slo(config: "Config", output_format: str, rules: tuple[str, ...], tenant: st
 
 
 def _row(status: "SloStatus", *, is_firing: bool) -> list[str | Styled]:
-    from tracegrade.alert.notify.message import length_text
+    from tracegrade.alert.wording import length_text
     from tracegrade.rule.watched import PASS_RATE
 
     _, rule, of, service, agent = status.place
@@ -73,6 +73,6 @@ def _row(status: "SloStatus", *, is_firing: bool) -> list[str | Styled]:
 
 
 def _burn(burn: "Burn") -> str:
-    from tracegrade.alert.notify.message import length_text
+    from tracegrade.alert.wording import length_text
 
     return f"{length_text(burn.minutes * 60)} {'-' if burn.rate is None else f'{burn.rate:.2g}'}"

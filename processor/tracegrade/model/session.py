@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import UnreadWork
@@ -13,7 +13,7 @@ from tracegrade.model.tool_call import ToolCall, ToolError, ValueStatus
 from tracegrade.model.trace import TraceOutline
 from tracegrade.model.usage import Usage
 
-TURN = "turn"
+TURN: Literal["turn"] = "turn"
 """The close reason of a session that goes on: it was judged as it stands after one of its traces closed."""
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from operator import attrgetter
+from typing import Literal, TypeAlias
 
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Resource, Span
@@ -10,6 +11,30 @@ SPAN_ORDER = attrgetter("start_ns", "end_ns", "span_id")
 
 TraceKey = tuple[str, bytes]  # tenant, trace id
 
+CloseReason: TypeAlias = Literal[
+    "settled", "idle", "end_attribute", "max_age", "span_cap", "byte_cap", "memory", "end_of_input", "turn", "quiet"
+]
+"""Why a trace or a session was closed; the last two are of sessions alone."""
+
+CLOSE_REASONS: dict[CloseReason, str] = {
+    "settled": "its root span had ended, no parent span was missing, and no span came for traces.settle",
+    "idle": "no span came for traces.idle_timeout",
+    "end_attribute": "a span had the attribute that ends a trace or session",
+    "max_age": "it had been open for traces.max_age",
+    "span_cap": "it reached the limit traces.max_spans_per_trace",
+    "byte_cap": "it reached the limit traces.max_mib_per_trace",
+    "memory": "memory ran short: too many traces, spans or sessions were open",
+    "end_of_input": "the input ended",
+    "turn": "one of its traces closed; the session is still in progress",
+    "quiet": "no trace came for traces.session_quiet",
+}
+"""Each close reason in words."""
+
+
+def close_reason_text(reason: str) -> str:
+    """A stored close reason in words; "" for one of another version."""
+    return next((text for known, text in CLOSE_REASONS.items() if known == reason), "")
+
 
 @dataclass(slots=True)
 class Trace:
@@ -17,8 +42,7 @@ class Trace:
 
     ``spans``, one per span id, are sorted here by (start_ns, end_ns, span_id); ``log_records`` in the order in which
     they were written, whether or not their span is here. ``revision`` is the number of distinct contents seen, replaced
-    ones included. ``close_reason`` is one of ``settled``, ``idle``, ``end_attribute``,
-    ``max_age``, ``span_cap``, ``byte_cap``, ``memory`` or ``end_of_input``; ``missing`` names what an incomplete
+    ones included. ``close_reason`` is one of `CLOSE_REASONS`; ``missing`` names what an incomplete
     trace lacks: ``root``, or ``parent:`` and the hex id of a span that others name as their parent.
     ``first_position`` and ``last_position`` are journal positions (0 without a journal); ``first_received_ns`` and
     ``last_received_ns`` are receive times, ns since 1970 UTC.

@@ -21,7 +21,7 @@ from tracegrade.assemble.share import Share
 from tracegrade.extract.session import joined
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import TURN, Session, session_revision, session_trace_id
-from tracegrade.model.trace import Trace
+from tracegrade.model.trace import CloseReason, Trace
 from tracegrade.pipeline.extracted_traces import ExtractedTrace, ExtractedTraces
 from tracegrade.pipeline.judged import JudgedSession, ResultNumbers
 from tracegrade.pipeline.rule_sets import RuleSets
@@ -123,11 +123,11 @@ class SessionJudge:
         """The input has ended, and so have all sessions."""
         yield from self._ended(self._sessions.end())
 
-    def _ended(self, ended: Iterable[tuple[KnownSession, str]]) -> Iterator[JudgedSession]:
+    def _ended(self, ended: Iterable[tuple[KnownSession, CloseReason]]) -> Iterator[JudgedSession]:
         for session, reason in ended:
             yield from self._judged(session, reason)
 
-    def _judged(self, known: KnownSession, reason: str) -> Iterator[JudgedSession]:
+    def _judged(self, known: KnownSession, reason: CloseReason) -> Iterator[JudgedSession]:
         if not self._judge.takes_session(session_trace_id(known.tenant, known.id)):
             return
         extracted = self._extracted.find(known.traces)

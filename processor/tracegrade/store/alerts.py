@@ -26,7 +26,8 @@ class ErrorBudget:
     """Of an objective over ``window_s`` seconds: ``left`` is the part of its error budget that is left (below 0: more
     was spent; None: nothing was judged), of which ``spent_in_s`` seconds are left at the present rate (None: for ever).
 
-    The value of the alert is the burn rate over the last ``over_s`` seconds.
+    The value of the alert is the burn rate over the last ``over_s`` seconds, in which ``failed`` of its samples failed
+    (None where only some results are kept, and in alerts of earlier versions).
     """
 
     objective: float
@@ -34,6 +35,7 @@ class ErrorBudget:
     over_s: float
     left: float | None
     spent_in_s: float | None
+    failed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

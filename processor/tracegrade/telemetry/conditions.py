@@ -33,82 +33,82 @@ KINDS: dict[str, Kind] = {
         refuses=True,
     ),
     "over_quota": Kind(
-        "a tenant, or a service of it, sends more than its quota; what is beyond it is refused",
-        "it comes again later, by itself; set the quota that the message names higher, or send less",
+        "a tenant, or one of its services, sends more than its quota; requests beyond it are refused",
+        "senders retry them; set the quota that the message names higher, or send less",
     ),
     "comes_back": Kind(
-        "what is sent to another TraceGrade comes back from there: it circulates, and is forwarded again each time",
-        "remove one of the exporters of the circle; the message names the instance that sends it here",
+        "requests forwarded to another TraceGrade come back from there and are forwarded again: a loop",
+        "remove one exporter of the loop; the message names the instance that sends the requests back",
     ),
     "disk_failing": Kind(
         "writing to the disk fails: it is full, read-only or broken",
-        "make room, or check the disk; writing is tried again every few seconds",
+        "free disk space, or check the disk; writing is retried every few seconds",
         refuses=True,
     ),
     "disk_slow": Kind(
-        "more requests wait to be written than may wait", "check the disk, and what else uses it", refuses=True
+        "too many requests wait to be written to disk", "check the disk, and what else uses it", refuses=True
     ),
     "data_folder_gone": Kind(
         "the data folder was deleted or replaced under the running process",
-        "move it back, and receiving goes on; or restart, and a new one is made",
+        "move it back to continue, or restart to begin with a new one",
         refuses=True,
     ),
     "kafka_unavailable": Kind(
         "the Kafka brokers do not confirm messages",
-        "check whether they run and can be reached, and what they say of the topic named",
+        "check that the brokers run and can be reached, and their log for the topic named",
         refuses=True,
     ),
     "kafka_unfit": Kind(
-        "a Kafka topic is not set as a journal needs it, or its settings cannot be read",
-        "change the topic as the message says; it is looked at again every minute",
+        "a Kafka topic lacks the settings that a journal needs, or they cannot be read",
+        "change the topic as the message says; it is checked again every minute",
     ),
     "certificate_refused": Kind(
-        "the files of a server's certificate have changed and cannot be used; the old one is in force until it ends",
-        "put a certificate and its key there that belong together; they are read again when they change",
+        "the files of a server's certificate have changed and cannot be used; the old one is used until it expires",
+        "replace both files by a matching certificate and key; they are read again when they change",
     ),
     "redaction_key_changed": Kind(
-        "the key of hashes was changed, and values that were hashed by the one before are still stored",
-        "set the old key again if it was not meant; else values of before and after do not equal each other until "
-        "store.retention has passed",
+        "the hash key was changed, and values hashed with the old one are still stored",
+        "set the old key again if this was a mistake; otherwise hashes from before and after the change do not match "
+        "until store.retention has passed",
     ),
     # Judging; receiving and forwarding go on.
     "judge_down": Kind(
-        "the judge ended, and since then has not got further than before",
-        "its log says why it ended; it is started again",
+        "the judge ended and has made no progress since",
+        "its log says why it ended; it is restarted",
     ),
     "judge_silent": Kind(
-        "the judge runs, and has not reported its state for 15 s",
-        "check whether the machine is overloaded, or the disk slow",
+        "the judge runs but has not reported its state for 15 s",
+        "check whether the machine is overloaded or the disk slow",
     ),
     "judge_behind": Kind(
         "the judge stays more than 16 MiB behind the journal", "use fewer rules, or find the slow one"
     ),
     "judge_leaves_out": Kind(
-        "the judge is so far behind that it leaves out spans of those who send most, so that small senders lose none",
+        "the judge is so far behind that it leaves out spans of the largest senders, so that small ones lose none",
         "send less from the services that the message names, sample them, or use fewer rules",
     ),
     "record_set_aside": Kind(
-        "a request, or a trace, ended the judge twice and is not judged",
-        "'tracegrade set-aside list' shows it, 'tracegrade set-aside retry' has it judged again",
+        "a request or a trace crashed the judge twice and is quarantined",
+        "'tracegrade set-aside list' shows it, 'tracegrade set-aside retry' judges it again",
     ),
     "store_unavailable": Kind(
         "the store does not answer or cannot be read",
-        "start or repair it, or move the file away; it is tried again all the time",
+        "start or repair it, or move the file away; it is retried continually",
     ),
     "store_behind": Kind(
-        "results wait more than 10 s to be stored, so that lists, charts and alerts are behind",
-        "wait: it is made up for; if it lasts, find out what else uses the store or its disk, or judge less",
+        "results wait more than 10 s to be stored, so lists, charts and alerts are late",
+        "wait for it to catch up; if it lasts, find out what else uses the store or its disk, or judge less",
     ),
     "too_many_names": Kind(
         "a tenant sends more names of agents, services or releases than store.max_names; results of further ones are "
         "stored and listed by their name, and count as other in charts and alerts",
-        "have the sender that the message names put ids into another attribute, or set store.max_names higher; names "
-        "make room once retention has deleted their counts",
+        "have the sender that the message names put ids into another attribute, or set store.max_names higher; unused "
+        "names are freed once retention has deleted their counts",
     ),
-    "store_updating": Kind("the store is brought up to date after an upgrade", "wait: a large one takes minutes"),
+    "store_updating": Kind("the store is being migrated after an upgrade", "wait: a large one takes minutes"),
     "kafka_client_failed": Kind(
-        "a client of Kafka failed for good within the last minute, and another took its place",
-        "once, as after the restart of a broker: nothing; again and again: give each judge its own "
+        "a Kafka client failed permanently within the last minute and was replaced",
+        "nothing, if it happens once, as after the restart of a broker; if it repeats, give each judge its own "
         "journal.kafka.instance_id",
     ),
     "kafka_misplaced": Kind(
@@ -117,12 +117,12 @@ KINDS: dict[str, Kind] = {
         "partitioner=fnv1a; and do not change the number of partitions while traces are open",
     ),
     "rules_refused": Kind(
-        "the rule files have changed and are wrong; the old rules are in force", "'tracegrade rules check' says where"
+        "the changed rule files are invalid; the old rules stay in force", "'tracegrade rules check' says where"
     ),
     "too_many_series": Kind(
         "results have more rules, evaluations, agents and services than telemetry.max_series has room for; what does "
         "not fit counts as other in metrics, and in metrics alone",
-        "set telemetry.max_series higher, or find out who puts ids into names; a restart forgets those of last week",
+        "set telemetry.max_series higher, or find out who puts ids into names; a restart clears the old ones",
     ),
     # The rest.
     "deletion_damaged": Kind(
@@ -130,16 +130,16 @@ KINDS: dict[str, Kind] = {
         "request the deletion again; the message names the file",
     ),
     "exporter_failing": Kind(
-        "this exporter's endpoint does not take requests, which wait in the journal",
-        "check whether its endpoint can be reached",
+        "this exporter's endpoint does not accept requests; they wait in the journal",
+        "check whether the endpoint can be reached",
     ),
     "parquet_failing": Kind(
         "Parquet files cannot be written; rows wait in the results journal",
-        "check whether parquet.url can be reached and written to: the log says what it answers",
+        "check whether parquet.url can be reached and written to; the log has its answer",
     ),
     "web_port_taken": Kind(
-        "another process listens on web.endpoint, such as one that an earlier start left",
-        "stop it, or choose another endpoint; it is tried again all the time",
+        "another process listens on web.endpoint, perhaps one left from an earlier start",
+        "stop it, or choose another endpoint; listening is retried continually",
     ),
 }
 

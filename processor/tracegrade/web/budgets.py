@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from markupsafe import Markup
 from sqlalchemy import Connection
 
-from tracegrade.alert.notify.message import length_text
 from tracegrade.alert.slo import SloStatus, firing_places
 from tracegrade.alert.stored_slos import courses, stored_slos
+from tracegrade.alert.wording import length_text
 from tracegrade.document.duration import duration_text
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.watched import PASS_RATE

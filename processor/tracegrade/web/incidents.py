@@ -3,16 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tracegrade.alert.notify.message import (
-    bad_results,
-    budget_text,
-    headline,
-    length_text,
-    long_time_text,
-    value_text,
-    watched_name,
-)
+from tracegrade.alert.notify.message import bad_results
 from tracegrade.alert.notify.silences import silence_of
+from tracegrade.alert.wording import budget_text, headline, length_text, span_text, value_text, watched_name
 from tracegrade.display import count
 from tracegrade.document.duration import duration_text
 from tracegrade.model.evaluation import MEASURES
@@ -36,7 +29,7 @@ class Figure:
 
 def shown_value(alert: StoredAlert, value: float, is_count: bool = False) -> str:
     """A value of what `alert` watches; `is_count`: a number of results."""
-    return f"{value:,.0f}" if is_count else value_text(alert.of, value).replace(".0%", "%")
+    return f"{value:,.0f}" if is_count else value_text(alert.of, value)
 
 
 def figures(alert: StoredAlert) -> list[Figure]:
@@ -49,10 +42,9 @@ def figures(alert: StoredAlert) -> list[Figure]:
         ]
     if facts.budget is not None:
         allowed = f"{100 * facts.budget.objective:.6g} % over {duration_text(facts.budget.window_s)}"
-        left = "–" if facts.budget.left is None else f"{facts.budget.left:.1%}"
         return [
             Figure("Burn rate", f"{alert.value:.3g}", f"times as fast as {allowed} allows", is_bad),
-            Figure("Error budget left", left, budget_text(facts.budget).partition(", ")[2]),
+            Figure("Error budget", *budget_text(facts.budget)),
         ]
     found = []
     if facts.was is not None:
@@ -78,8 +70,8 @@ def evidence(alert: StoredAlert) -> str:
     if facts.traces and alert.kind != "silent":
         found.append(f"Found on {'at least ' if facts.more_traces else ''}{count(facts.traces, 'trace')}.")
     if facts.by_chance_every_s:
-        seldom = long_time_text(facts.by_chance_every_s)
-        found.append(f"If nothing were wrong, such evidence would come up at most once in {seldom}.")
+        seldom = span_text(facts.by_chance_every_s)
+        found.append(f"Chance alone would cause this at most once in {seldom}.")
     return " ".join(found)
 
 

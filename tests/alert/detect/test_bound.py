@@ -35,7 +35,7 @@ def test_a_rate_below_its_bound_fires_and_is_resolved_by_as_much_evidence() -> N
     assert stage.look(begin + HOUR) == ["firing"], "100 results do not say that it is over"
     stage.see(range(begin + HOUR, begin + DAY, 20), passed=32, failed=1)
     assert stage.look(begin + DAY) == ["resolved"]
-    assert "pass rate recovered from 83.0% to 97.0% (" in summary(stage.earlier[0])
+    assert "pass rate recovered from 83% to 97% (" in summary(stage.earlier[0])
     assert stage.look(begin + DAY + 60) == [], "what made it fire before does not make it fire again"
 
 

@@ -38,7 +38,7 @@ def test_a_fall_fires_says_from_where_to_where_since_when_and_is_over_after_as_s
     assert stage.look(WEEK + 3000) == ["resolved"]
     (ended,) = stage.earlier
     assert ended.facts.fired_at == pytest.approx(0.6)
-    assert "pass rate recovered from 60.0% to 90.0% (" in summary(ended)
+    assert "pass rate recovered from 60% to 90% (" in summary(ended)
     assert stage.look(WEEK + 3001) == [], "what made it fire before does not make it fire again"
 
 
@@ -93,7 +93,7 @@ def test_an_alert_at_which_nothing_came_for_long_is_ended_and_begins_anew_with_n
     assert stage.look(WEEK + 180) == ["firing"]
     assert stage.look(WEEK + 180 + DAY - 1) == ["firing"]
     assert stage.look(WEEK + 180 + DAY) == ["resolved"]
-    assert stage.earlier[0].facts.ended_by == "nothing came for 1d"
+    assert stage.earlier[0].facts.ended_by == "no results came for 1 day"
     assert stage.look(WEEK + 240 + DAY) == []
     stage.see(range(WEEK + 240 + DAY, WEEK + 420 + DAY), passed=5, failed=5)
     assert stage.look(WEEK + 420 + DAY) == ["firing"]

@@ -46,9 +46,9 @@ def test_a_mean_above_its_bound_fires_says_what_it_is_and_is_over_when_it_is_bac
     put(stage, range(300, 600, 10), around(30_000))
     assert stage.look(600) == ["firing"]
     (alert,) = stage.alerts
-    assert "mean tokens 22,500 is above 20,000 (300 results in 1d)" in summary(alert)
+    assert "mean tokens 22,500 is above 20,000 (300 results in 1 day)" in summary(alert)
     assert alert.facts.since_ns == 300 * MINUTE_NS
-    assert "Value: 22,500 of 300 results, between 20,814 and 24,186; by chance" in " ".join(lines(alert))
+    assert "Value: 22,500 of 300 results, between 20,814 and 24,186; chance alone" in " ".join(lines(alert))
     put(stage, range(600, 620, 10), around(15_000))
     assert stage.look(620) == ["firing"], "ten results do not say that it is over"
     put(stage, range(620, 2000, 10), around(15_000))

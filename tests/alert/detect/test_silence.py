@@ -28,13 +28,13 @@ def test_silence_fires_to_the_minute_and_is_over_when_results_come_again() -> No
     assert (alert.kind, alert.value, alert.bound, alert.samples, alert.release) == ("silent", 1800, 1800, 288, None)
     assert alert.facts.since_ns == WEEK * MINUTE_NS
     assert alert.facts.by_chance_every_s is None
-    assert summary(alert) == "one at shop, agent support: no results for 30m"
-    assert "Before: 288 results in 7d" in lines(alert)
+    assert summary(alert) == "Agent support at shop has sent no results for 30 minutes (rule one)"
+    assert "Before: 288 results in 7 days" in lines(alert)
     assert stage.look(WEEK + 175) == ["firing"]
-    assert summary(stage.alerts[0]).endswith("no results for 2h 55m")
+    assert summary(stage.alerts[0]).endswith("has sent no results for 2 hours 55 minutes (rule one)")
     stage.see(range(WEEK + 180, WEEK + 181), not_evaluable=1)
     assert stage.look(WEEK + 181) == ["resolved"]
-    assert summary(stage.earlier[0]).endswith("results came again after 3h")
+    assert summary(stage.earlier[0]).endswith("sends results again, after 3 hours without any (rule one)")
 
 
 @each("minute", [0, 1, 29, 30, 31, 59])
@@ -70,7 +70,7 @@ def test_silence_that_nobody_ends_is_stale_after_a_week_and_does_not_fire_again(
     assert stage.look(WEEK + 30) == ["firing"]
     assert stage.look(WEEK + 30 + 7 * DAY - 1) == ["firing"]
     assert stage.look(WEEK + 30 + 7 * DAY) == ["resolved"]
-    assert summary(stage.earlier[0]).endswith("no results for 7d 29m, ended because nothing came for 7d")
+    assert summary(stage.earlier[0]).endswith("has sent no results for 7 days and is no longer watched (rule one)")
     assert stage.look(WEEK + 31 + 7 * DAY) == []
     assert stage.look(WEEK + 60 + 7 * DAY) == []
 

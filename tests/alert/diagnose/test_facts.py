@@ -134,8 +134,7 @@ def test_a_notification_says_why_and_where(stage: Stage) -> None:
         stage.receive(minute, "fail", "fail", release="1.0")
     (told,) = [line for line in lines(fired(stage, 310)) if line.startswith("Reason")]
     assert told == (
-        "Reason: tool-call-order: 1 of 4 expected calls came in order "
-        "(20 of 20 fails; 100.0% of all results, 0.0% before)"
+        "Reason: tool-call-order: 1 of 4 expected calls came in order (20 of 20 fails; 100% of all results, 0% before)"
     )
 
 

@@ -61,7 +61,7 @@ def test_a_firing_and_its_end_are_events_of_the_service(loop: asyncio.AbstractEv
         "INFO",
         NOW_NS,
     )
-    assert "pass rate 50.0% is below 95.0%" in firing.body.string_value
+    assert "pass rate 50% is below 95%" in firing.body.string_value
     texts = {item.key: item.value.string_value for item in firing.attributes if item.value.string_value}
     assert texts == {
         "event.name": "tracegrade.alert",

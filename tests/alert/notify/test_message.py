@@ -23,28 +23,28 @@ def alert(reason: Reason, where: Slice, **changes: Any) -> StoredAlert:
     [
         (
             alert(REASON, SLICE),
-            "Not called: check_inventory (48 of 60 fails; 16.0% of all results, 0.4% before)",
-            "explains 97% of the fall (52.5% fails there, 2.0% before)",
+            "Not called: check_inventory (48 of 60 fails; 16% of all results, 0.4% before)",
+            "explains 97% of the fall (52.5% fails there, 2% before)",
         ),
         (
             alert(replace(REASON, share_before=None, example="pay args.total: expected 3, found 5"), SLICE),
             "Not called: check_inventory, such as pay args.total: expected 3, found 5 "
-            "(48 of 60 fails; 16.0% of all results, no results before)",
-            "explains 97% of the fall (52.5% fails there, 2.0% before)",
+            "(48 of 60 fails; 16% of all results, no results before)",
+            "explains 97% of the fall (52.5% fails there, 2% before)",
         ),
         (
             alert(REASON, replace(SLICE, bad_before=None), kind="above", of="not_evaluable"),
-            "Not called: check_inventory (48 of 60 not evaluable; 16.0% of all results, 0.4% before)",
+            "Not called: check_inventory (48 of 60 not evaluable; 16% of all results, 0.4% before)",
             "explains 97% of the rise (52.5% not evaluable there, none came before)",
         ),
         (
             alert(REASON, SLICE, of="order.score"),
-            "Not called: check_inventory (48 of 60 fails; 16.0% of all results, 0.4% before)",
+            "Not called: check_inventory (48 of 60 fails; 16% of all results, 0.4% before)",
             "explains 97% of the fall (mean score 0.475 there, 0.98 before)",
         ),
         (
             alert(REASON, replace(SLICE, bad=12_400.0, bad_before=3.0), of="tokens", kind="rise"),
-            "Not called: check_inventory (48 of 60 fails; 16.0% of all results, 0.4% before)",
+            "Not called: check_inventory (48 of 60 fails; 16% of all results, 0.4% before)",
             "explains 97% of the rise (12,400 there on average, 3 before)",
         ),
     ],

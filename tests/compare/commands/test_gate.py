@@ -154,7 +154,7 @@ def test_every_format_says_why(tmp_path: Path, output_format: str) -> None:
     assert "worse than release:1.0 (-6.00 points, -8.27 to -3.79)" in result.stdout
     if output_format == "table":
         assert result.stdout.endswith(
-            "Gate failed: 1 rule fails: checkout-order (0.9000 of 1000 results, worse than release:1.0 (-6.00 points, "
+            "Gate failed: 1 rule fails: checkout-order (0.9000 of 1,000 results, worse than release:1.0 (-6.00 points, "
             "-8.27 to -3.79)).\n"
         )
     else:

@@ -61,7 +61,7 @@ def test_a_rule_that_is_worse_than_the_baseline_fails() -> None:
     (rule,) = verdict.rules
     assert rule.reason.startswith("worse than main (-4.00 points, -")
     assert (rule.held.not_worse_than, rule.held.not_worse_than_by, rule.held.margin) == ("main", "rule file", 0.02)
-    assert verdict.reasons[0].startswith("1 rule fails: a (0.9400 of 1000 results, worse than main (-4.00 points, ")
+    assert verdict.reasons[0].startswith("1 rule fails: a (0.9400 of 1,000 results, worse than main (-4.00 points, ")
 
 
 def test_the_same_again_is_not_worse() -> None:
@@ -101,7 +101,9 @@ def test_p_values_are_adjusted_over_all_rules_that_are_compared() -> None:
     _, verdict = decided(Bounds(), rules, here, main=main, old=main)
     said = "a fall below main that chance may explain, adjusted p 0.096 over 4 own rules (-1.70 points, -3.23 to -0.23)"
     assert verdict.rules[0].reason == said
-    assert verdict.reasons[0].startswith("4 rules without a verdict: a (0.9630 of 1000 results, a fall below main that")
+    assert verdict.reasons[0].startswith(
+        "4 rules without a verdict: a (0.9630 of 1,000 results, a fall below main that"
+    )
     # What no gate counts takes no part.
     rules = [counted("a", here), *(counted(name, here, status="experimental") for name in names[1:3])]
     found, _ = decided(Bounds(level="medium"), [*rules, counted("d", here, level="low")], here, main=main)
@@ -148,7 +150,7 @@ def test_what_had_results_and_now_matches_nothing_is_no_pass() -> None:
     _, verdict = decided(Bounds(), rules, here, main=main)
     assert (verdict.rules[0].word, verdict.rules[0].reason) == (
         "cannot_tell",
-        "nothing passed or failed, and main has 1000 results",
+        "nothing passed or failed, and main has 1,000 results",
     )
     # Of what neither has, nothing is asked.
     rules = [counted("c", here), counted("b", here)]

@@ -16,7 +16,7 @@ multiwindow, multi-burn-rate alerts.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, isclose
 from typing import NamedTuple
 
 from tracegrade.alert.detect.finding import Finding
@@ -42,11 +42,15 @@ class BurnPair(NamedTuple):
 
 
 class Burn(NamedTuple):
-    """The burn rate of the last ``minutes``, by ``judged`` passes and fails; None where there are none."""
+    """The burn rate of the last ``minutes``, by ``judged`` passes and fails; None where there are none.
+
+    ``failed`` of them failed; None where only some results are kept, so that their number is another one.
+    """
 
     minutes: int
     rate: float | None
     judged: int
+    failed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,11 @@ class Judged(NamedTuple):
         )
 
     @property
+    def failed(self) -> int | None:
+        """The number of fails, where all results were kept."""
+        return round(self.fails) if isclose(self.passes + self.fails, self.stored) else None
+
+    @property
     def share(self) -> float | None:
         """The share of fails; None when nothing was judged."""
         return self.fails / (self.passes + self.fails) if self.stored else None
@@ -116,7 +125,7 @@ def budget_of(slo: Slo, min_samples: int, bins: Sequence[Bin], whole: Tally, unt
     """
     times = times_of(slo)
     burns = tuple(
-        Burn(minutes, _rate(slo, found), round(found.stored))
+        Burn(minutes, _rate(slo, found), round(found.stored), found.failed)
         for minutes, found in zip(times, judged_within(bins, until, times), strict=True)
     )
     counted = Judged().plus(whole)
@@ -177,7 +186,9 @@ def look_burn(
         evidence=evidence,
         since=_since(slo, pair, bins, until),
         is_counted=True,
-        budget=ErrorBudget(slo.objective, slo.window, shown.minutes * 60.0, budget.left, budget.spent_in_s),
+        budget=ErrorBudget(
+            slo.objective, slo.window, shown.minutes * 60.0, budget.left, budget.spent_in_s, shown.failed
+        ),
     )
 
 

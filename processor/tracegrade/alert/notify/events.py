@@ -5,7 +5,7 @@ import asyncio
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, SeverityNumber
 
 from tracegrade import semconv
-from tracegrade.alert.notify.message import headline, summary
+from tracegrade.alert.wording import headline, summary
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.client import Exports

@@ -12,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from tracegrade.alert.accepting import Acceptance, accept, acceptance
-from tracegrade.alert.notify.message import bad_results, summary
+from tracegrade.alert.notify.message import bad_results
+from tracegrade.alert.wording import summary
 from tracegrade.model.errors import NotPossible
 from tracegrade.store.alerts import StoredAlert, stored_silences
 from tracegrade.store.incidents import Incident, stored_incident

@@ -7,11 +7,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tracegrade.model.evaluation import Decision
+from tracegrade.model.trace import close_reason_text
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.queries.lists import judged_sessions_page
 from tracegrade.store.read import traces_of
 from tracegrade.web.masked import seen_by
-from tracegrade.web.pages.trace import CLOSED, chosen_trace
+from tracegrade.web.pages.trace import chosen_trace
 from tracegrade.web.pages.traces import heads_page
 from tracegrade.web.render import page
 from tracegrade.web.rights import token_of
@@ -53,7 +54,7 @@ def show(request: Request) -> Response:
         "session.html",
         title=f"Session {stored.trace.session}",
         head=stored.trace,
-        closed=CLOSED.get(stored.trace.close_reason, ""),
+        closed=close_reason_text(stored.trace.close_reason),
         decisions=seen_by(token_of(request), stored.decisions),
         in_force={rule.hash for rule in sources.rule_set().rules},
         turns=_turns(shown),

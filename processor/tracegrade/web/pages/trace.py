@@ -35,6 +35,7 @@ from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import session_trace_id
 from tracegrade.model.subject import Subject
 from tracegrade.model.tool_call import ToolCall
+from tracegrade.model.trace import close_reason_text
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.rule.evaluation_spec import EvaluationSpec
 from tracegrade.rule.load import tests_path
@@ -57,19 +58,6 @@ _MAX_CALLS = 100
 _MAX_UNREAD = 20
 _MAX_ALIKE = 5  # shown decisions of one rule with the same outcome: a rule that judges calls has one for each call
 _ORDER = {"fail": 0, "error": 1, "not_evaluable": 2, "pass": 3, "sampled_out": 4}
-
-CLOSED = {
-    "settled": "its root span had ended, no parent span was missing, and no span came for traces.settle",
-    "idle": "no span came for traces.idle_timeout",
-    "end_attribute": "a span carried the attribute that ends a trace",
-    "max_age": "it had been open for traces.max_age",
-    "span_cap": "it reached the limit on spans of one trace",
-    "byte_cap": "it reached the limit on bytes of one trace",
-    "memory": "memory ran short",
-    "end_of_input": "the input ended",
-    "turn": "one of its traces closed; the session is still in progress",
-    "quiet": "no trace came for traces.session_quiet",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +212,7 @@ def _values(
     listed = unread if everything else unread[:_MAX_UNREAD]
     return {
         "head": stored.trace,
-        "closed": CLOSED.get(stored.trace.close_reason, ""),
+        "closed": close_reason_text(stored.trace.close_reason),
         "sessions": [(name, session_trace_id(stored.trace.tenant, name).hex()) for name in stored.trace.sessions],
         "decisions": decisions,
         "alike": alike,

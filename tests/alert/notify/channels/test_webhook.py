@@ -41,7 +41,7 @@ def test_a_notification_has_alertmanager_s_form() -> None:
             "incident": INCIDENT.id,
         },
         "commonAnnotations": {
-            "summary": f"{SUMMARY} (and 1 more alert)",
+            "summary": f"{SUMMARY} (+1 alert)",
             "description": "\n".join([*LINES, also]),
             "dedup_key": INCIDENT.id,
         },
@@ -53,7 +53,7 @@ def test_a_notification_has_alertmanager_s_form() -> None:
             ],
         },
     }
-    assert "pass rate recovered to 97.0% (40 results)" in also
+    assert "pass rate recovered to 97% (40 results)" in also
     assert firing == {
         "status": "firing",
         "labels": found["commonLabels"],

@@ -8,9 +8,10 @@ from typing import Any
 import orjson
 
 from tracegrade.alert.notify.links import Links
-from tracegrade.alert.notify.message import details, headline, rfc3339
+from tracegrade.alert.notify.message import details, rfc3339
 from tracegrade.alert.notify.posting import Poster
 from tracegrade.alert.notify.settings import PagerDutySettings
+from tracegrade.alert.wording import headline
 from tracegrade.store.incidents import Incident
 
 _SEVERITIES = {"critical": "critical", "high": "error", "medium": "warning", "low": "warning", "info": "info"}

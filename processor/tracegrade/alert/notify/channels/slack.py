@@ -6,9 +6,10 @@ Source: Slack's documentation of incoming webhooks and of the `mrkdwn` text form
 import orjson
 
 from tracegrade.alert.notify.links import Links
-from tracegrade.alert.notify.message import details, headline, subject
+from tracegrade.alert.notify.message import details, subject
 from tracegrade.alert.notify.posting import Poster
 from tracegrade.alert.notify.settings import SlackSettings
+from tracegrade.alert.wording import headline
 from tracegrade.store.incidents import Incident
 
 # Slack takes blocks of at most 3,000 characters.

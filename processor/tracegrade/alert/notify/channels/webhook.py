@@ -12,9 +12,10 @@ from typing import Any
 import orjson
 
 from tracegrade.alert.notify.links import Links
-from tracegrade.alert.notify.message import annotations, rfc3339, summary
+from tracegrade.alert.notify.message import annotations, rfc3339
 from tracegrade.alert.notify.posting import Poster
 from tracegrade.alert.notify.settings import WebhookSettings
+from tracegrade.alert.wording import summary
 from tracegrade.store.incidents import Incident
 
 # Alertmanager's word for "not yet".

@@ -8,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tracegrade.alert.notify.message import summary
+from tracegrade.alert.wording import summary
 from tracegrade.compare.web.backtesting import BACKTESTING, SINCE, WrongRule
 from tracegrade.model.errors import NotPossible
 from tracegrade.queries.parameters import JudgedTracesQuery
