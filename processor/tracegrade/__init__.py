@@ -9,7 +9,7 @@ neither calls `load_plugins` first:
     rules = tracegrade.load_rules(["builtin:demo"])
     for trace in tracegrade.read_traces(["traces.json"], rules):
         for evaluation in tracegrade.evaluate_trace(trace, rules).evaluations:
-            print(evaluation.rule_id, evaluation.outcome, evaluation.explanation)
+            print(evaluation.rule_id, evaluation.outcome, evaluation.full_explanation)
 """
 
 import warnings

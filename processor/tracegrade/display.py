@@ -114,14 +114,18 @@ def error_type(evaluation: Evaluation) -> str:
 
 def as_sent(evaluation: Evaluation, include_values: bool) -> Evaluation:
     """The evaluation with the reason and the explanation to send: the reason of an error may quote values, too."""
-    if evaluation.outcome != "error" or include_values:
+    said, reason = explanation(evaluation, include_values), evaluation.reason
+    if evaluation.outcome == "error" and not include_values and reason:
+        reason = error_type(evaluation)
+    if (said, reason) == (evaluation.explanation, evaluation.reason):
         return evaluation
-    reason = error_type(evaluation) if evaluation.reason else ""
-    return replace(evaluation, reason=reason, explanation=explanation(evaluation, include_values))
+    return replace(evaluation, reason=reason, explanation=said)
 
 
 def explanation(evaluation: Evaluation, include_values: bool) -> str:
-    """The explanation to send. That of an error may quote values of the trace, so it is sent only with values."""
-    if evaluation.outcome == "error" and not include_values:
+    """The explanation to send: that of an error, and a rule's own sentence, quote the trace only with values."""
+    if include_values:
+        return evaluation.full_explanation
+    if evaluation.outcome == "error":
         return f"the evaluator failed: {error_type(evaluation)}"
     return evaluation.explanation

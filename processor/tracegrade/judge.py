@@ -37,6 +37,7 @@ from tracegrade.model.usage import CostOf, no_prices
 from tracegrade.rule.case import Case
 from tracegrade.rule.evaluation_spec import EvaluationSpec
 from tracegrade.rule.evaluator_file import named_line
+from tracegrade.rule.fail_sentence import of_fail
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 
@@ -377,6 +378,10 @@ def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, evidence: Evidence) -> Ev
     outcome = score.outcome(spec.threshold)
     if outcome == "not_evaluable" and score.range is not None:
         return pair.unscored(spec, outcome, score.range.why)
+    if outcome == "fail" and (sentence_of_rule := pair.rule.explain):
+        of_call = pair.rule.scope == "tool-call"
+        explanation, details = of_fail(sentence_of_rule, evidence, score.details, of_call=of_call)
+        score = Score(score.score, details, explanation, pairing=score.pairing)
     return pair.evaluation(spec, outcome, score.explanation if outcome == "not_evaluable" else "", score)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import update
 
 from build import shop_incidents, store_with
-from build.shop import GOOD, SECOND, Call, fill, order, refund
+from build.shop import GOOD, RULES, SECOND, Call, fill, order, refund
 from build.shop_runs import store_run
 from build.stored_alerts import store_incident
 from suites.build.scripted_models import calling, prompt_of, saying
@@ -17,6 +17,7 @@ from suites.build.suite_runs import SUITE, store_suite_runs
 from tracegrade.history.runs.experiment_entries import report as report_entry
 from tracegrade.model.span import SpanEvent
 from tracegrade.model.trace import Trace
+from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.diagnosis import Reason
 from tracegrade.store.open import open_store
@@ -31,6 +32,15 @@ RULE = "order-differs-from-request"
 TRACE, OTHER, FAILED = 1, 2, 3
 SESSION = "talk"
 JOB = "asked-with-a-prompt"
+
+# Its own sentence for a fail has a value of the call.
+_SAYS_A_VALUE = """\
+id: refund-unasked
+match: {agent: refund-agent}
+explain: "{arguments.order_id} was refunded unasked"
+evaluate:
+  - {evaluator: constraints, constraints: [{before: issue_refund, comes: ask_customer}]}
+"""
 
 _BAD: list[Call] = [
     (
@@ -54,7 +64,9 @@ _SAID = ("Please order 2 of A-1 for user 123.", "Done: ORD-4711.", "I want my mo
 def planted_store(folder: Path) -> tuple[RuleSet, str, str]:
     """Fill the store in `folder`; the rules in force, the id of a suite in it, and that of an incident."""
     now_ns = time.time_ns()
-    rules = fill(folder, _traces(now_ns))
+    own = folder / "own.rule.yaml"
+    own.write_text(_SAYS_A_VALUE)
+    rules = fill(folder, _traces(now_ns), load_rules([str(RULES), str(own)]))
     store_run(folder, rules, "prompts/1", [_BAD, GOOD], now_ns - 300 * SECOND)
     store_run(folder, rules, "usual/1", [GOOD] * 20, now_ns - 400 * SECOND)  # to which planted values are new
     store_run(folder, rules, "prompts/2", [GOOD, _BAD], now_ns - 200 * SECOND)

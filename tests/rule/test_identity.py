@@ -21,6 +21,7 @@ from tracegrade.rule.rule import Rule
 TEXTS: dict[str, Any] = {
     "title": "Said otherwise",
     "description": "Why it matters.",
+    "explain": "That was wrong",
     "status": "experimental",
     "level": "critical",
     "sample": 0.5,

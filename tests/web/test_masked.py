@@ -1,6 +1,7 @@
 """Callers without the right to see values find none, on no page and in no answer of the API."""
 
 import json
+import re
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from web.test_rights import every_route
 
 pytestmark = pytest.mark.usefixtures("work_done_here")
 
+ROLES_APART: tuple[Role, Role] = ("read", "read-values")
 READER = Caller(frozenset({"read"}))
 
 
@@ -231,3 +233,11 @@ def test_json_keeps_its_form() -> None:
 def test_a_record_of_which_nothing_is_known_is_never_shown() -> None:
     with pytest.raises(TypeError, match="it is not known what the values of str are"):
         seen_by(READER, "text")
+
+
+def test_a_rules_own_sentence_has_its_value_only_for_those_who_may_see_values(place: Place) -> None:
+    for address in (f"/traces/{trace_id(FAILED)}?all=1", "/rules/refund-unasked", f"/api/v1/traces/{trace_id(FAILED)}"):
+        without, with_values = (place.call(role, "GET", address).body.decode() for role in ROLES_APART)
+        assert "planted-order was refunded unasked" in with_values, address
+        assert "planted-order" not in without
+        assert re.search(r"(?<!\.)order_id was refunded unasked", without), address

@@ -203,7 +203,7 @@ def _rows(title: str, evaluations: "list[Evaluation]") -> list[list[object]]:
             outcome_text(fault.outcome),
             fault.score,
             f"{fault.rule_id}/{fault.evaluation}",
-            fault.explanation,
+            fault.full_explanation,
         ]
         for number, fault in enumerate(faults)
     ]

@@ -265,7 +265,7 @@ def _failed_rows(evaluations: "list[Evaluation]") -> list[tuple[Any, ...]]:
             evaluation.score,
             evaluation.subject.agent,
             evaluation.subject.trace_id,
-            evaluation.explanation,
+            evaluation.full_explanation,
         )
         for evaluation in evaluations
         if evaluation.outcome in ("fail", "error")
@@ -283,7 +283,7 @@ def _findings(evaluations: "list[Evaluation]") -> list[tuple[str, dict[str, Any]
         fields = {
             "name": f"{named}, {where}",
             "outcome": evaluation.outcome,
-            "message": evaluation.explanation or evaluation.reason,
+            "message": evaluation.full_explanation or evaluation.reason,
             "place": subject.trace_id,
             "key": evaluation.id,
         }

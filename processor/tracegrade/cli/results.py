@@ -234,7 +234,7 @@ def show_evaluation(item: "Evaluation") -> None:
         lines.append(f"incomplete {kind}: {', '.join(subject.missing)} missing")
     if subject.run == BACKFILL:
         lines.append("judged afterwards, by 'rules backtest --store'")
-    lines += list(dict.fromkeys(text for text in (item.explanation, item.reason) if text))
+    lines += list(dict.fromkeys(text for text in (item.full_explanation, item.reason) if text))
     lines += _detail_lines(item.details, "")
     for text in lines:
         for line in text.split("\n"):

@@ -310,7 +310,7 @@ def _print_trial(rule: "Rule", trial: "Trial") -> None:
             if item.score is None
             else f"score {judged_score_text(item.score, item.threshold)}, passes from {item.threshold:.4g}"
         )
-        rows.append((outcome_text(item.outcome), item.evaluation, score, item.explanation or item.reason))
+        rows.append((outcome_text(item.outcome), item.evaluation, score, item.full_explanation or item.reason))
         for part in judged_parts(specs.get((item.evaluation, item.case)), item.details, subject.calls):
             sign = styled("") if part.good is None else _sign(good=part.good)
             rows.append((sign, f"  {part.name}", part.asks, part.found))

@@ -50,7 +50,7 @@ class Trial:
                     "outcome": item.outcome,
                     "score": item.score,
                     "threshold": item.threshold,
-                    "explanation": item.explanation or item.reason,
+                    "explanation": item.full_explanation or item.reason,
                     "details": item.details,
                 }
                 for item in (decision.evaluations if decision is not None else ())

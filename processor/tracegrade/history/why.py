@@ -72,6 +72,7 @@ def stored_pairs(read: StoredJudgement) -> list[dict[str, Any]]:
             "evaluations": [
                 {
                     **{name: getattr(item, name) for name in shown},
+                    "explanation": item.full_explanation,
                     **_looked_up(read, item),
                 }
                 for item in decision.evaluations

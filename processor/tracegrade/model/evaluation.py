@@ -17,6 +17,9 @@ OUTCOMES: tuple[Outcome, ...] = ("pass", "fail", "not_evaluable", "error")
 MEASURES: tuple[Measure, ...] = ("tokens", "cost", "duration")
 """What may be measured of a subject: tokens of its model calls, what these cost, and how long it took, in seconds."""
 
+RULE_SENTENCE = "explain"
+"""The key in the details of a fail of the sentence that its rule gives for it, with values."""
+
 LIVE = "live"
 """The run of what a judge stored as it came in."""
 BACKFILL = "backfill"
@@ -185,7 +188,9 @@ class Evaluation:
         FieldSpec("equals `outcome`", "label", column=None),
     ]
     reason: Annotated[str, FieldSpec("why it is not_evaluable, or the error", is_long=True, in_column=_ERROR_TYPE)]
-    explanation: Annotated[str, FieldSpec("one sentence", is_long=True, in_column=_ERROR_TYPE)]
+    explanation: Annotated[
+        str, FieldSpec("one sentence; of a fail the rule's own, if any", is_long=True, in_column=_ERROR_TYPE)
+    ]
     details: Annotated[
         dict[str, JsonValue], FieldSpec("the evaluator's justification", is_value=True, in_column=" as JSON")
     ]
@@ -212,9 +217,15 @@ class Evaluation:
         """What was judged."""
         return self.pair.subject
 
+    @property
+    def full_explanation(self) -> str:
+        """The explanation with values, for those who may see the details, which hold them: see `RULE_SENTENCE`."""
+        full = self.details.get(RULE_SENTENCE) if self.outcome == "fail" else None
+        return full if isinstance(full, str) else self.explanation
+
     def to_json(self) -> dict[str, JsonValue]:
         """The documented JSON object."""
-        return json_of(self)
+        return json_of(self) | {"explanation": self.full_explanation}
 
 
 @dataclass(slots=True)

@@ -208,7 +208,7 @@ def _reasons(expected: Found, found: Found, evaluations: list[Evaluation]) -> It
     for name, outcome in found.items() if isinstance(found, dict) else ():
         is_expected = isinstance(expected, dict) and expected.get(name, outcome) == outcome
         if outcome in ("error", "not_evaluable") and not is_expected:
-            yield next(f"{name}: {one.explanation}" for one in _named(evaluations, name) if one.outcome == outcome)
+            yield next(f"{name}: {one.full_explanation}" for one in _named(evaluations, name) if one.outcome == outcome)
 
 
 def shown(expectation: Found) -> str:

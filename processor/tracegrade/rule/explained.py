@@ -70,6 +70,8 @@ def paragraphs(rule: Rule, path: str, expected: Sequence[str] = ()) -> Iterator[
     yield from _judged(rule)
     yield ""
     yield from _passes(rule)
+    if rule.explain:
+        yield f"Of a fail it says: {rule.explain}"
     yield ""
     yield from _told(rule, expected)
     yield from _gated(rule)

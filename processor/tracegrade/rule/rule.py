@@ -30,6 +30,7 @@ from tracegrade.rule.alert import Alert
 from tracegrade.rule.case import CaseList
 from tracegrade.rule.clauses import Clauses, UnlessClauses
 from tracegrade.rule.evaluation_spec import EvaluationItem, EvaluationSpec
+from tracegrade.rule.fail_sentence import mistakes_in
 from tracegrade.rule.gate import Gate
 from tracegrade.rule.identity import content_hash, judgement
 from tracegrade.rule.mistakes import mistake, mistakes_of, refuse
@@ -88,6 +89,14 @@ class Rule(FileModel):
     )
     title: str = Field(default="", max_length=200, description="What is wrong when it fails, in one sentence.")
     description: str = Field(default="", description="What is judged, and why, for people who see a fail.")
+    explain: str = Field(
+        default="",
+        max_length=300,
+        description=(
+            "What a fail says in place of the evaluators' explanations: '{arguments.amount} was refunded'. Braces name "
+            "a part of the call that the fail is about; where values may not be seen, its name stands there."
+        ),
+    )
     status: Status = Field(default="stable", description="experimental rules never alert.")
     level: Level = Field(default="medium", description="How much a fail matters.")
     scope: RuleScope = Field(
@@ -164,6 +173,8 @@ class Rule(FileModel):
             )
         if self.when is not None and self.scope == "tool-call":
             mistakes.append(mistake("nothing follows where one call is judged; write scope: agent", "when"))
+        has_call = self.scope == "tool-call" or any(spec.evaluator.name == "constraints" for spec in self.specs)
+        mistakes += [mistake(said, "explain") for said in mistakes_in(self.explain, has_call=has_call)]
         names: set[str] = {*SHARES, *MEASURES}
         for location, spec in self.placed_specs():
             if spec.name in names:

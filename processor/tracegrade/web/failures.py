@@ -36,7 +36,7 @@ def failures(connection: Connection, result_filter: ResultFilter, limit: int, ca
     # Each has its values, since a connection reads the state of one moment.
     full = seen_by(caller, full_evaluations(connection, found))
     return [
-        Failure(result, evaluation.explanation or evaluation.reason, max(1, times[_group(result)].failed))
+        Failure(result, evaluation.full_explanation or evaluation.reason, max(1, times[_group(result)].failed))
         for result, evaluation in zip(found, full, strict=True)
     ]
 

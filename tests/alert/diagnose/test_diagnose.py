@@ -275,6 +275,15 @@ def test_values_are_told_only_where_they_may_be(
     assert (reason.text, reason.example, reason.trace_id) == (text, example, found.examples[0])
 
 
+def test_a_rules_own_sentence_is_told_with_values_only_where_they_may_be(shop: Shop) -> None:
+    for minute in range(BEGAN, BEGAN + 10):
+        shop.put(minute, "fail", says="amount was refunded", details={"explain": "7525 was refunded"})
+    (without,) = shop.diagnosis(shop.alert()).reasons
+    (reason,) = shop.diagnosis(shop.alert(), include_values=True).reasons
+    assert (without.text, without.example) == ("amount was refunded", "")
+    assert (reason.text, reason.example) == ("amount was refunded", "7525 was refunded")
+
+
 def test_without_recorded_content_reasons_and_slices_are_still_told(shop: Shop) -> None:
     """No prompt, no arguments, no model: what cannot be judged says why, and at which tool."""
     well(shop, model=None)

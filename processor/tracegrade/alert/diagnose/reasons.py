@@ -150,9 +150,11 @@ def _rise(reason: Reason) -> float:
 
 
 def _values_of(evaluation: Evaluation) -> str:
-    """The first value that is not as expected, in words, or the whole error; "" where the details name no value."""
+    """The rule's own sentence, the first value that is not as expected, or the whole error; "" without a value."""
     if evaluation.outcome == "error":
         return evaluation.explanation[:_LONGEST_TEXT]
+    if (full := evaluation.full_explanation) != evaluation.explanation:
+        return full
     differences = evaluation.details.get("differences")
     first = differences[0] if isinstance(differences, list) and differences else None
     if not isinstance(first, Mapping):

@@ -29,6 +29,12 @@ _PATH = re.compile(r"[^.\[\]]+(?:\.[^.\[\]]+|\[\d+\])*")
 # What people write for the parts of a call, as they stand elsewhere in a rule.
 _MEANT = {"arguments": "args", "outputs": "output"}
 
+
+def is_path(text: str) -> bool:
+    """Whether it is members joined by dots, and items as ``[0]``."""
+    return _PATH.fullmatch(text) is not None
+
+
 UNKNOWN: Final = "unknown"
 """The key of a call whose value cannot be read."""
 
@@ -104,7 +110,7 @@ class Keys:
             return
         identities = Identities()
         pairs = pairs_of(same)
-        paths, other_paths = [_steps(path) for path, _ in pairs], [_steps(path) for _, path in pairs]
+        paths, other_paths = [steps_of(path) for path, _ in pairs], [steps_of(path) for _, path in pairs]
         self.of_first = self._keys(paths, first, evidence, identities, work)
         self.of_other = self._keys(other_paths, other, evidence, identities, work)
         if evidence.redacted:
@@ -163,7 +169,7 @@ def _key(
         whole: Any = call.arguments
         if part == "output":
             whole = evidence.once(ActualOutputs)[position].decoded(work)
-        value, is_hidden = _at(whole, steps)
+        value, is_hidden = value_at(whole, steps)
         if evidence.redacted and (is_hidden or holds_mask(value)):
             unknown = unknown if unknown is not None else of_call("masked", part, position, call)
             continue
@@ -186,14 +192,15 @@ def _forget_lone_hashes(*sides: list[Key | None]) -> None:
 
 
 @lru_cache(1024)
-def _steps(path: str) -> Steps:
+def steps_of(path: str) -> Steps:
+    """The part of a call that a path begins in, and the members and indexes that lead on from there."""
     steps = tuple(int(index) if index else name for name, index in _STEP.findall(path))
     if len(steps) > 1 and steps[0] in ("args", "output"):
         return "arguments" if steps[0] == "args" else "output", steps[1:]
     return "arguments", steps
 
 
-def _at(value: JsonValue, steps: Sequence[str | int]) -> tuple[JsonValue, bool]:
+def value_at(value: JsonValue, steps: Sequence[str | int]) -> tuple[JsonValue, bool]:
     """What stands at a path, None where it leads nowhere; and whether something may have stood there then."""
     for step in steps:
         if isinstance(step, int):

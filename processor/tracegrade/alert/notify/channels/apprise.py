@@ -26,7 +26,7 @@ class Apprise:
         """Send `incident`; None when every service took them, else why not. Blocks."""
         body = text(incident, self._links)
         kind = "failure" if incident.state == "firing" else "success"
-        taken = self._apprise.notify(body=body, title=subject(incident), notify_type=kind)
+        taken = self._apprise.notify(body=body, title=subject(incident), notify_type=kind, body_format="text")
         return None if taken else "some service of apprise did not take it"
 
     def close(self) -> None:
