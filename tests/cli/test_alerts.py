@@ -44,6 +44,18 @@ def test_firing_shows_only_what_fires_now(data_dir: Path) -> None:
     assert run_json(data_dir, "alerts", "list", "--firing") == [listed(FIRING)]
 
 
+def test_only_incidents_of_what_is_asked_for_are_listed(data_dir: Path) -> None:
+    other = incident(replace(ALERT, rule_id="refunds", agent="desk", fingerprint="cd" * 16, starts_ns=1))
+    engine = open_store(store_with(data_dir))
+    with engine.begin() as connection:
+        store_incident(connection, *other.members)
+    engine.dispose()
+    for option in (("--rule", "refunds"), ("--agent", "desk")):
+        assert run_json(data_dir, "alerts", "list", *option) == [listed(other)]
+    assert run_json(data_dir, "alerts", "list", "--rule", "refunds", "--agent", "support") == []
+    assert len(run_json(data_dir, "alerts", "list", "--service", "shop", "--release", "1.1")) == 3
+
+
 def test_since_leaves_out_what_was_resolved_before(data_dir: Path) -> None:
     assert run_json(data_dir, "alerts", "list", "--since", "2026-01-01") == [listed(FIRING)]
 

@@ -148,3 +148,12 @@ def test_what_has_no_end_is_shown_as_not_ended(tmp_path: Path) -> None:
     assert "UTC, not ended\n" in shown
     assert " s, " not in shown
     assert shown.count("not ended") == 2
+
+
+def test_details_name_expected_calls_and_no_keys_of_programs(tmp_path: Path) -> None:
+    details = {"explained_tool_calls_outputs": {"find_0": True, "find_1": "different"}}
+    store_with(tmp_path, judged(1, evaluations=[evaluation(1, "fail", details=details)]))
+    shown = run(tmp_path, "traces", "show", trace_id(1)).stdout
+    assert "expected calls:" in shown
+    assert "find (expected call 2): different" in shown
+    assert "explained_tool_calls" not in shown

@@ -65,6 +65,18 @@ def test_every_rule_has_its_decision_and_its_reason(tmp_path: Path, rules: Path)
     assert all(item["subject"] == {"kind": "agent", "id": AGENT_SPAN} for item in found)
 
 
+def test_last_is_the_trace_that_was_judged_last(tmp_path: Path, rules: Path) -> None:
+    store_with(tmp_path, judged(1, "pass"), judged(2, "fail"))
+    chosen = "--rules", str(rules)
+    assert run_json(tmp_path, "why", "--last", *chosen) == run_json(tmp_path, "why", trace_id(2), *chosen)
+    assert run_json(tmp_path, "why", "--last", *chosen) != run_json(tmp_path, "why", trace_id(1), *chosen)
+
+
+def test_last_of_an_empty_store_is_refused(tmp_path: Path) -> None:
+    store_with(tmp_path)
+    assert "the store has no trace yet" in run(tmp_path, "why", "--last").stderr
+
+
 def test_rules_whose_text_was_edited_since_judged_alike(tmp_path: Path, rules: Path) -> None:
     """Rule sets that were in force are known by what they judge; one that never was is another."""
     before = load_rules([rules])

@@ -44,6 +44,18 @@ HEADINGS = {
 }
 """The heading in the help, by the first command below it."""
 
+_GUESSED = {
+    "init": "there is nothing to set up; 'serve' makes its data folder, and 'rules new' writes a first rule",
+    "status": "'doctor' says what is wrong, and 'healthcheck' whether serve is ready",
+    "start": "'serve' receives and judges traces, and 'demo' shows it at work",
+    "list": "'traces list', 'results list', 'rules list' and 'alerts list' are there",
+    "show": "'traces show TRACE_ID' and 'alerts show ID' are there",
+    "test": "'rules test' tests rules, and 'check' runs a program and judges it",
+    "version": "write 'tracegrade --version'",
+    "help": "write 'tracegrade --help'",
+}
+"""What people try that is no command, and what there is."""
+
 COMMANDS = placed(
     _OWN,
     [
@@ -65,7 +77,13 @@ def _print_version(context: click.Context, option: click.Parameter, asked: bool)
         context.exit()
 
 
-@click.group(cls=Group, named=COMMANDS, headings=HEADINGS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Group,
+    named=COMMANDS,
+    headings=HEADINGS,
+    guessed=_GUESSED,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option(
     "--version",
     is_flag=True,

@@ -85,8 +85,8 @@ def list_(settings: ReadSettings, output_format: str, query: IncidentsQuery, lim
             "state",
             "what",
             "level",
-            "since (UTC)",
-            "until",
+            "fired (UTC)",
+            "ended (UTC)",
             "notified",
             "not notified",
         ],
@@ -109,6 +109,9 @@ def list_(settings: ReadSettings, output_format: str, query: IncidentsQuery, lim
     if page.next is not None:
         print_line(f"The latest {limit}; --limit shows more, --firing or --since narrow it down.", err=True)
     for one in waiting:
+        asked = (query.rule, one.rule_id), (query.service, one.service), (query.agent, one.agent)
+        if any(wanted not in (None, found) for wanted, found in asked):
+            continue
         place = f"{one.service or 'unnamed service'}{f', agent {one.agent}' if one.agent else ''}"
         if several:
             place += f", tenant {one.tenant}"
@@ -304,7 +307,7 @@ def print_preview(found: "Preview", links: "Links") -> None:
     """Print when alerts would have fired, and why others would not."""
     print_table(
         "",
-        ["would be", "what", "level", "since (UTC)", "until"],
+        ["would be", "what", "level", "fired (UTC)", "ended (UTC)"],
         [_previewed(alert, links) for alert in found.fired],
         empty="No alert would have fired.",
     )

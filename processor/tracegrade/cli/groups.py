@@ -17,6 +17,7 @@ class Group(click.Group):
         path: str = "",
         named: Mapping[str, tuple[str, str]] | None = None,
         headings: Mapping[str, str] | None = None,
+        guessed: Mapping[str, str] | None = None,
         **more: Any,
     ) -> None:
         """Make the group.
@@ -26,11 +27,13 @@ class Group(click.Group):
             path: what follows ``tracegrade`` in its command lines.
             named: name -> (``module:name`` of a command, one line of help), in the order shown.
             headings: what stands above a named command, and all up to the next one, in the help.
+            guessed: names of no command that people try, and what to do in their place.
         """
         super().__init__(*given, **more)
         self._path = path
         self._named = dict(named or {})
         self._headings = dict(headings or {})
+        self._guessed = dict(guessed or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names, in the order shown."""
@@ -48,6 +51,18 @@ class Group(click.Group):
             return None
         found: click.Command = load(target)
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is asked for; of one that is not there, say which one is meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            name = error.command_name
+            if (instead := self._guessed.get(name)) is not None:
+                raise click.UsageError(f"No such command {name!r}: {instead}", ctx) from None
+            raise click.NoSuchCommand(name, possibilities=self.list_commands(ctx), ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List named commands without importing them."""

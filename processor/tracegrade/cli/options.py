@@ -128,6 +128,22 @@ def query_options(
     return add
 
 
+class Choice(click.Choice[str]):
+    """One of some words; of a word near one of them the error says which is meant."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The word; raises `click.BadParameter`."""
+        from tracegrade.document.problem import did_you_mean
+
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            meant = did_you_mean(str(value), self.choices)
+            if not meant.startswith("; did"):
+                raise
+            self.fail(f"{error.message.removesuffix('.')}{meant}", param, ctx)
+
+
 _METAVARS = {"rule": "ID", "session": "ID", "trace id": "TRACE_ID"}
 _SHORTENED = {"session": "; the beginning of its id will do", "trace id": "; the first digits of its id will do"}
 
@@ -142,7 +158,7 @@ def _option(item: Parameter, default: str | None) -> Callable[[Any], Any]:
         return click.option(name, is_flag=True, help=f"{item.meaning}.")
     return click.option(
         name,
-        type=TIME if item.kind == "time" else click.Choice(item.choices) if item.choices else str,
+        type=TIME if item.kind == "time" else Choice(item.choices) if item.choices else str,
         metavar=_METAVARS.get(item.kind),
         default=item.default if default is None else default,
         show_default=default is not None,

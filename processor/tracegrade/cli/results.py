@@ -1,5 +1,6 @@
 """``tracegrade results``: stored evaluations."""
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any
@@ -80,7 +81,7 @@ def list_(
     print_rows(
         (_row(result, by, shows_run=shows_run) for result in found),
         empty="No such evaluations.",
-        whole=["time (UTC)", "outcome", "run", "trace"],
+        whole=["ended (UTC)", "outcome", "run", "trace"],
         spare=[name for name in ("service", "agent") if name != by],
     )
     if newest.next is not None:
@@ -90,7 +91,7 @@ def list_(
 def _row(result: "Result", by: str | None, *, shows_run: bool) -> dict[str, object]:
     """One line; the group of `by`, if any, comes first."""
     row: dict[str, object] = {
-        "time (UTC)": time_text(result.time),
+        "ended (UTC)": time_text(result.time),
         "outcome": outcome_text(result.outcome),
         "rule": result.rule_id,
         "evaluation": result.evaluation + (f" · {result.case}" if result.case else ""),
@@ -247,10 +248,24 @@ def _detail_lines(details: dict[str, Any], indent: str) -> list[str]:
     lines = []
     for key, value in details.items():
         if isinstance(value, dict) and not indent:
-            lines += [f"{key}:", *_detail_lines(value, "  ")] if value else []
+            if key.startswith(_CALLS):
+                value = {_NUMBERED.sub(_expected_call, name): found for name, found in value.items()}
+            lines += [f"{_label(key)}:", *_detail_lines(value, "  ")] if value else []
         elif value != []:
-            lines.append(f"{indent}{key}: {value if isinstance(value, str) else json_text(value)}")
+            lines.append(f"{indent}{_label(key)}: {value if isinstance(value, str) else json_text(value)}")
     return lines
+
+
+_CALLS = "explained_tool_calls"  # how each expected call was met
+_NUMBERED = re.compile(r"_(\d+)$")
+
+
+def _label(key: str) -> str:
+    return "expected calls" if key.startswith(_CALLS) else key
+
+
+def _expected_call(number: re.Match[str]) -> str:
+    return f" (expected call {int(number[1]) + 1})"
 
 
 @command.command()

@@ -135,7 +135,11 @@ def alerts_to_come(settings: ReadSettings, rules: "Sequence[Rule]") -> dict[str,
     return found
 
 
-@click.group(cls=Group, path="rules")
+@click.group(
+    cls=Group,
+    path="rules",
+    guessed={"validate": "'rules check' finds what is wrong in rule files", "lint": "write 'rules check'"},
+)
 @click.option("--semantic-model", metavar="FOLDER", help="The model2vec model for rules with $semantic.")
 @click.option(
     "--allow-code",

@@ -66,21 +66,21 @@ def list_(settings: ReadSettings, output_format: str, limit: int, query: TracesQ
     print_rows(
         (
             {
-                "start (UTC)": time_text(head.start_ns),
+                "ended (UTC)": time_text(head.end_ns),
                 "trace": head.trace_id,
                 "service": head.service,
                 "root": head.root_name,
                 "spans": head.span_count,
                 "calls": head.call_count if head.not_decoded is None else None,
-                "took": took_text(head.start_ns, head.end_ns),
-                "closed": _closing(head),
+                "duration": took_text(head.start_ns, head.end_ns),
+                "closed because": _closing(head),
                 "evaluations": _outcome_counts(head),
             }
             for head in found.items
         ),
         empty="No such traces.",
-        whole=["start (UTC)", "trace", "took", "closed", "evaluations"],
-        spare=["root", "service", "closed"],
+        whole=["ended (UTC)", "trace", "duration", "closed because", "evaluations"],
+        spare=["root", "service", "closed because"],
     )
     if found.next is not None:
         print_line(f"The newest {limit}; --limit shows more, --since or --service narrow it down.", err=True)
@@ -301,7 +301,7 @@ def _print_calls(calls: "list[ToolCall]", start_ns: int) -> None:
     columns = {"#": in_trace} if in_trace == in_runs else {"in trace": in_trace, "in run": in_runs}
     print_table(
         "",
-        [*columns, "tool call", "arguments", "output", "agent", "batch", "at", "took"],
+        [*columns, "tool call", "arguments", "output", "agent", "batch", "begins at", "duration"],
         [
             [
                 *numbers,

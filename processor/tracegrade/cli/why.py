@@ -41,7 +41,8 @@ _UNKNOWN = """Trace {} is not in the store. It may
 
 
 @click.command()
-@click.argument("trace", metavar="TRACE_ID")
+@click.argument("trace", metavar="TRACE_ID", required=False)
+@click.option("--last", is_flag=True, help="The trace that was judged last, in place of TRACE_ID.")
 @click.option("--rule", "only", metavar="ID", help="Only of this rule.")
 @click.option(
     "--rules", "rule_paths", multiple=True, metavar="PATH", help="Use these rules instead of those in the settings."
@@ -54,7 +55,8 @@ _UNKNOWN = """Trace {} is not in the store. It may
 def command(
     config: "Config",
     output_format: str,
-    trace: str,
+    trace: str | None,
+    last: bool,
     only: str | None,
     rule_paths: tuple[str, ...],
     run: str,
@@ -78,15 +80,23 @@ def command(
     from tracegrade.history.why import derived_pairs, read_judgement, stored_pairs, worst_first
     from tracegrade.model.tenant_mark import tenant_mark
     from tracegrade.pipeline.data_folder import JOURNAL
-    from tracegrade.queries.lists import check_run
+    from tracegrade.queries.lists import check_run, traces_page
+    from tracegrade.queries.parameters import TracesQuery
     from tracegrade.store.named import trace_id_named
     from tracegrade.store.open import reading_store
     from tracegrade.store.read import stored_traces
     from tracegrade.store.rule_texts import judges_alike
 
+    if last is (trace is not None):
+        raise click.UsageError("expected a TRACE_ID, or --last; 'traces list' shows the ids")
     rule_set = config.load_rules(rule_paths)
     with reading_store(config.store_url, tenant) as connection:
         check_run(connection, run)
+        if trace is None:
+            newest = traces_page(connection, TracesQuery(run=run).filter(), 1).items
+            if not newest:
+                raise click.UsageError("--last: the store has no trace yet")
+            trace = newest[0].trace_id
         trace_id = trace_id_named(connection, trace, run=run)
         stored_ones = stored_traces(connection, trace_id, run=run)
         found = [read_judgement(connection, stored, config.traces) for stored in stored_ones]

@@ -5,6 +5,7 @@ from sqlalchemy import Connection
 from tracegrade.queries.lists import Page, page_of, read_cursor
 from tracegrade.queries.parameters import IncidentsQuery
 from tracegrade.store.incidents import Incident, recent_incidents
+from tracegrade.store.result_filter import ResultFilter
 
 # More than ever begin at one time; a cursor that somebody made up may say anything.
 _MOST_TOGETHER = 10_000
@@ -17,7 +18,15 @@ def incidents_page(
     after = read_cursor(cursor)
     begun_by_ns, seen = (None, 0) if after is None else (after[0], min(after[1] + 1, _MOST_TOGETHER))
     # Those of before that began at the same time are read again.
-    found = recent_incidents(connection, query.since, seen + limit + 1, firing=query.firing, begun_by_ns=begun_by_ns)
+    chosen = ResultFilter(rule=query.rule, service=query.service, agent=query.agent, release=query.release)
+    found = recent_incidents(
+        connection,
+        query.since,
+        seen + limit + 1,
+        result_filter=chosen,
+        firing=query.firing,
+        begun_by_ns=begun_by_ns,
+    )
     placed: list[tuple[tuple[int, int], Incident]] = []
     for incident in found:
         same = placed and placed[-1][0][0] == incident.starts_ns

@@ -141,8 +141,8 @@ class SessionsQuery(StoreQuery):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IncidentsQuery(StoreQuery):
-    """Incidents: alerts that fired together."""
+class IncidentsQuery(SeriesQuery):
+    """Incidents: alerts that fired together; rule, service, agent and release must be met by one of its alerts."""
 
     firing: Annotated[bool, "Only what fires now"] = False
     since: Annotated[Time, "Only what fires now, or was resolved at this time or later"] = 0
