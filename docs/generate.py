@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from cogapp import Cog
-from generator import commands, dashboards, evaluators
+from generator import api, commands, dashboards, evaluators
 
 from tracegrade.rule.schema import rule_schema
 
@@ -43,7 +43,8 @@ def parts(*, check: bool) -> list[str]:
 def pages(*, check: bool) -> list[str]:
     """Write the pages and dashboards that are generated whole, or compare them; the files that are old."""
     old = []
-    for path, text in [*commands.pages().items(), *evaluators.pages().items(), *dashboards.dashboards().items()]:
+    made = [*api.pages().items(), *commands.pages().items(), *evaluators.pages().items()]
+    for path, text in [*made, *dashboards.dashboards().items()]:
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
         if check:

@@ -16,7 +16,7 @@ import click
 import pytest
 import yaml
 from click.testing import CliRunner
-from generator import commands, evaluators, matchers, tables
+from generator import api, commands, evaluators, matchers, tables
 from generator.api import APIS, document
 
 from build import each
@@ -107,6 +107,16 @@ def test_no_page_is_left_of_an_evaluator_that_is_gone() -> None:
     assert {path.stem for path in evaluators.FOLDER.iterdir()} == {"index", *EVALUATORS}
 
 
+def test_no_page_is_left_of_a_resource_that_is_gone() -> None:
+    assert {path for path in api.FOLDER.iterdir() if path.stem != "index"} == set(api.pages())
+
+
+def test_every_document_of_the_api_is_on_one_page() -> None:
+    text = "".join(api.pages().values())
+    for name in document("api")["components"]["schemas"]:
+        assert text.count(f"\n### {name.strip('_')}\n") == 1
+
+
 @each("name", DIALECTS)
 def test_every_dialect_is_documented(name: str) -> None:
     assert f"| `{name}` | " in REFERENCE["dialects.md"]
@@ -123,7 +133,8 @@ def test_every_sink_is_documented(file: Path) -> None:
 )
 def test_every_api_operation_is_documented(page: str, title: str) -> None:
     method, path = title.split()
-    section = REFERENCE[f"{page}.md"].partition(f"\n### {title}\n")[2].partition("\n### ")[0]
+    text = REFERENCE.get(f"{page}.md") or "".join(REFERENCE[name] for name in REFERENCE if name.startswith(f"{page}/"))
+    section = re.split(r"\n##+ ", re.split(rf"\n##+ {re.escape(title)}\n", text)[1])[0]
     assert section
     for parameter in _paths(page)[path][method.lower()].get("parameters", ()):
         assert re.search(rf"^\| `{parameter['name']}` \| .+ \| .{{4,}} \|$", section, re.MULTILINE)
