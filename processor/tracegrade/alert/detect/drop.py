@@ -1,9 +1,8 @@
 """``alert: {drop}``: has what is watched fallen below its baseline by ``by``?
 
 What is usual is known only so well (see `usual`), and up to a fifth of the way to a fall by ``by``, in log odds, is no
-fall: the evidence is against all of that, and for falls of ``by`` and more. The end of a fall is found from the other
-side: the evidence is against a share that is still half of ``by`` below the baseline, and for the baseline itself. So a
-share that stays where it is fires once, at most.
+fall: the evidence is against all of that, and for falls of ``by`` and more. While it fires, the way back is looked for
+(see `recovery`): a share that stays where it is fires once, at most.
 """
 
 from collections.abc import Sequence

@@ -156,15 +156,17 @@ def weigh(ratios: Ratios[_Step], latest_first: Iterable[_Step], false_alarm_ever
         until: the minute up to which results were looked at; an hour that is over counts as a whole one.
     """
     total, best, since = 0.0, 0.0, None
-    sizes = 1
+    most, sizes, hour = 0.0, 1, -1
     for step, time_s, logs in sums(ratios, latest_first, until):
+        if step.minute // _HOUR != hour:
+            if most < _BEYOND_DOUBT:
+                break
+            hour = step.minute // _HOUR
         gains = ratios.of_sizes(logs)
-        sizes = len(gains)
+        most, sizes = max(gains), len(gains)
         total += time_s * sum([exp(min(gain, _MOST_LOG)) for gain in gains])
-        if (most := max(gains)) > best:
+        if most > best:
             best, since = most, step.minute
-        if most < _BEYOND_DOUBT:
-            break
     return Evidence(total / false_alarm_every_s / sizes, since)
 
 

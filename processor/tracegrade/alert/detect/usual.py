@@ -6,11 +6,12 @@ All of it comes from the hours of a baseline:
   be told apart: with few results there is no season to see.
 - A day of the week that was far worse than most is expected to be worse again: one week is enough to know its weekend.
   One that was better is not expected to be better again.
-- Results of one hour go together by their ``dispersion``. Of hours that follow each other, ``lasting`` tell as much as
-  one: so many times more quarters of days vary than if hours were independent.
-- The level of the days to come is not that of the baseline. It is known as from ``known_by`` bad results: as many as
-  there were, and fewer where quarters of days, in all the history that is stored, lie further from the baseline than
-  chance explains; and fewer again where one day is much like the next: then a week shows little of how far levels go.
+- Results of one hour go together by their ``dispersion``. Hours that follow each other may be alike, too: quarters of
+  days then vary ``lasting`` times as much as independent hours would, and so many hours count as one.
+- The level of the days to come differs from that of the baseline. How well it is known says ``known_by``: as if so many
+  bad results had been counted. If levels do not differ, these are the bad results of the baseline. They are fewer the
+  more quarters of days, in all the history that is stored, lie off the baseline beyond chance; and fewer again if
+  successive days are alike, since then a week shows little of how far levels go.
 
 A worked example of the first: in a week, 14 of 20 results were good at 03:00 UTC and 2,850 of 3,000 in all, 95 %. If
 the hours of the day lie about 5 points apart (variance 0.0025), and chance alone moves a share of 20 results by 4.9
