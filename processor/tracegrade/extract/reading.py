@@ -157,6 +157,7 @@ _FUNCTION_RESPONSES = frozenset(
         "opentelemetry.instrumentation.google_genai",
         "opentelemetry.instrumentation.google_generativeai",
         "opentelemetry.instrumentation.vertexai",
+        "openlit.instrumentation.google_ai_studio",
     }
 )
 
