@@ -13,6 +13,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from generator.dashboards import dashboards
+from interop import peers
 
 from tracegrade.cli import main
 from tracegrade.config import Config, load_config
@@ -127,6 +128,9 @@ def test_images_are_of_one_version_and_ours_is_built_from_the_checkout(config: C
     for name, service in SERVICES.items():
         image, _, tag = service["image"].partition(":")
         assert re.fullmatch(r"v?\d+\.\d+\.\d+", tag) or image == "tracegrade", name
+    # Those that are started by .ci/long; a Prometheus 3.13 is the module 0.313.
+    assert SERVICES["collector"]["image"].endswith(f":{peers.COLLECTOR.removeprefix('v')}")
+    assert SERVICES["prometheus"]["image"].endswith(re.sub(r"v0\.3(\d+)", r":v3.\1", peers.PROMETHEUS))
     for name in ("agent", "tracegrade"):
         build = SERVICES[name]["build"]
         assert (FOLDER / build["context"]).resolve() == DEPLOY.parent
