@@ -153,12 +153,13 @@ class TestExplain:
     def test_check_says_the_same_of_each_alert_that_can_fire(self, rule: Path) -> None:
         checked = run("check", rule, "--volume", "20/hour").stdout.splitlines()
         assert checked[0].startswith("1 rule,")
-        (said,) = checked[1:]
+        said, budget = checked[1:]
         assert said.startswith(f"{DEMO_RULE}: pass_rate below 0.95, ")
         assert said.endswith("; false alarms a month: at most 1.")
         told = " ".join(run("explain", DEMO_RULE, rule, "--volume", "20/hour").stdout.split())
         assert said.removeprefix(f"{DEMO_RULE}: ") in told
-        ((alert,),) = [row["alerts"] for row in rows(run("check", rule, "--volume", "20/hour", "--format", "json"))]
+        assert budget.removeprefix(f"{DEMO_RULE}: ") in told
+        ((alert, _),) = [row["alerts"] for row in rows(run("check", rule, "--volume", "20/hour", "--format", "json"))]
         assert (alert["rule"], alert["results_a_day"], alert["false_alarms_a_month"]) == (DEMO_RULE, 480, 1)
         assert [found["size"] for found in alert["found"]] == [0.05, 0.1]
         assert alert["found"][0]["minutes"] > alert["found"][1]["minutes"] > 0
@@ -190,7 +191,9 @@ class TestExplain:
             "validate_user, then check_inventory, then create_order",
             "Beyond its stored results, people are alerted when: - pass_rate below 0.95, from 20 results on, "
             "at most one false alarm in 30d. How soon it fires is unknown, without stored results or --volume; "
-            "false alarms a month: at most 1. Incomplete traces are judged, and left out of pass rates and alerts.",
+            "false alarms a month: at most 1. - the error budget of 5% over 7d of pass_rate is spent too fast, "
+            "from 20 results on. Where nothing failed before, it fires after about 11 minutes when 100% fail and "
+            "after about 8 hours when 10% fail. Incomplete traces are judged, and left out of pass rates and alerts.",
             "A fail means nothing when: - The user was validated in an earlier turn of the same conversation, "
             "in a trace of its own",
             f"Rule hash {row['hash']}, text {row['text_hash']}, written in {row['path']}",
