@@ -33,6 +33,7 @@ def _constraint(outcome: str, constraint: dict[str, Any], calls: list[Any], sent
 
 HOLD, CHARGE = called("hold_seat", TRIP), called("charge_card", TRIP)
 BEFORE = {"before": "charge_card", "comes": {"tool": "hold_seat", "where": {"error": False}}, "same": "trip"}
+LARGE = {"tool": "pay", "where": {"args": {"sum": {"$gte": 5}}}}
 NAMES = {"tool_calls": [{"name": "find"}, {"name": "pay"}]}
 FIND_7, PAY_7 = {"name": "find", "args": {"id": 7}}, {"name": "pay", "args": {"id": 7}}
 NO_ARGUMENTS = {"name": "find"}
@@ -49,6 +50,15 @@ ROWS: list[Row] = [
     _constraint("not_evaluable", BEFORE, ["find"], "No constraint applies: charge_card was not called."),
     _constraint("not_evaluable", BEFORE, [HOLD, {"name": "charge_card"}],
         "the arguments of a call were not recorded (charge_card, span 0000000000000002)"),
+    _constraint("fail", {"before": "pay", "comes": "check", "same": ["id", "cur"]},
+        [called("check", {"id": 1, "cur": "EUR"}), called("pay", {"id": 1})],
+        "pay (call 2) was made without an earlier check with the same id and cur; it has no cur."),
+    _constraint("fail", {"before": "pay", "comes": "check", "same": ["id", "cur"]},
+        [called("check", {"id": 1, "cur": None}), called("pay", {"id": 1, "cur": "EUR"})],
+        "pay (call 2) was made without an earlier check with the same id and cur; check (call 1) has no cur."),
+    _constraint("fail", {"before": "pay", "comes": "check", "same": ["id", "cur"]},
+        [called("check", {"id": 1, "cur": "EUR"}), called("pay")],
+        "pay (call 2) was made without an earlier check with the same id and cur; it has no id and no cur."),
     _constraint("pass", {"after": "reserve", "comes": "release"}, ["reserve", "release"],
         "No violation in 1 check: release comes after every reserve."),
     _constraint("fail", {"after": "reserve", "comes": "release"}, ["release", "reserve"],
@@ -73,6 +83,19 @@ ROWS: list[Row] = [
     _constraint("fail", {"never": "drop_*"}, ["drop_table"], "drop_table (call 1) was made, and drop_* is forbidden."),
     _constraint("fail", {"never": {"where": {"args": {"$secret": True}}}}, [called("send", {"t": "ghp_" + "a1B2" * 9})],
         "send (call 1) was made, and any tool (a secret in its arguments) is forbidden."),
+    # calls of which it cannot be read whether they are meant are not said to be
+    _constraint("fail", {"never": LARGE}, [called("pay", {"sum": 9}), {"name": "pay"}],
+        "pay (call 1) was made, and pay (args.sum as in the rule) is forbidden."),
+    _constraint("fail", {"at_most": 1, "of": LARGE},
+        [called("pay", {"sum": 9}), {"name": "pay"}, called("pay", {"sum": 7})],
+        "pay (args.sum as in the rule) was called at least twice, where at most 1 call is allowed."),
+    _constraint("fail", {"at_least": 3, "of": LARGE}, [called("pay", {"sum": 9}), {"name": "pay"}],
+        "pay (args.sum as in the rule) was called at most twice, where at least 3 calls are required."),
+    _constraint("fail", {"not_both": [LARGE, "ship"]}, [{"name": "pay"}, called("pay", {"sum": 9}), "ship"],
+        "pay (call 2) and ship (call 3) were both made, where only one is allowed."),
+    _constraint("fail", {"at_most": 1, "of": "pay", "same": "trip"},
+        [{"name": "pay"}, called("pay", TRIP), called("pay", TRIP)],
+        "pay was called more than once with the same trip (calls 2, 3)."),
     _constraint("pass", {"at_most": 1, "of": "pay"}, ["pay"], "No violation in 1 check: pay is called at most once."),
     _constraint("fail", {"at_most": 1, "of": "pay"}, ["pay", "pay"],
         "pay was called twice, where at most 1 call is allowed."),
@@ -118,6 +141,7 @@ ROWS: list[Row] = [
         "1 of 3 steps were made; missing: mail; out of order: find."),
     Row("tool-call-count", "pass", {"tool_calls_count": {"find": ["<=", 2]}}, ["find"],
         "find was called once (expected at most 2 times)."),
+    Row("tool-call-count", "fail", {"tool_calls_count": {}}, ["find"], "No counts are expected, but 1 call was made."),
     Row("tool-call-count", "partial", {"tool_calls_count": {"find": ["<=", 2], "pay": ["=", 1]}}, ["find"],
         "1 of 2 listed tools were called as often as expected; pay was called 0 times (expected exactly 1 time)."),
     # arguments and outputs

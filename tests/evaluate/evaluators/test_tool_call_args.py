@@ -182,7 +182,7 @@ def test_details_are_bounded() -> None:
 def test_nothing_expected_is_said() -> None:
     found = score("tool-call-args", _expect(), ["a"])
     assert found.details["explained_tool_calls_args"] == {"_result": found.explanation}
-    assert found.explanation == "No calls were expected, but 1 call made."
+    assert found.explanation == "No calls were expected, but 1 call was made."
 
 
 @each(

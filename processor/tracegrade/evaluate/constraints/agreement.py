@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import BeforeValidator, Field
 
 from tracegrade.display import json_text
-from tracegrade.evaluate.compare.outputs import ActualOutputs
+from tracegrade.evaluate.compare.outputs import ActualOutputs, DecodedOutputs
 from tracegrade.evaluate.criteria.text_matchers import text_of
 from tracegrade.evaluate.evidence import CallPart, Evidence
 from tracegrade.evaluate.json_values import Identities
@@ -78,6 +78,18 @@ def words_of_same(same: Same) -> str:
     """It as a person would say it."""
     texts = [one if one == other else f"{one} as its {other}" for one, other in pairs_of(same)]
     return "the same " + " and ".join(texts)
+
+
+def lacking(paths: Sequence[str], evidence: Evidence, position: int) -> list[str]:
+    """Those of `paths` at which the call has no value, or null."""
+    call = evidence.calls[position]
+    found = []
+    for path in paths:
+        part, steps = steps_of(path)
+        whole = call.arguments if part == "arguments" else evidence.once(DecodedOutputs)[position]
+        if value_at(whole, steps)[0] is None:
+            found.append(path)
+    return found
 
 
 class Keys:

@@ -112,7 +112,7 @@ def check(
         return _not_both(form, evidence, work, unread)
     if isinstance(form, Never):
         meant = form.tables[0].meant(evidence, work)
-        calls = meant.places
+        calls = meant.places_certain or meant.places
         return Checked(form, [Activation(calls, True, not (calls or unread), True not in meant.certain)], [meant])
     assert isinstance(form, First | Last), "the words are all known"
     group = (groups[0] if isinstance(form, First) else groups[-1]) if groups else ()
@@ -184,6 +184,8 @@ def _counted(form: Counted, evidence: Evidence, work: Work, unread: bool) -> Che
         fewest, highest, calls = _most_of_one_value(meant, calls, keys.of_first, form.at_most)
     else:
         fewest, highest = meant.count(calls)
+        if most is not None and fewest > most:
+            calls = meant.places_certain
     if unread:
         highest = max(highest, least, (most or 0) + 1)
     at_worst = fewest >= least and (most is None or highest <= most)
@@ -199,7 +201,9 @@ def _most_of_one_value(
     possible = Counter(keys[place] for place in calls if keys[place] is not None)
     unknown = possible.pop(UNKNOWN, 0)
     certain.pop(UNKNOWN, 0)
-    too_many = [place for place in calls if possible.get(keys[place], 0) + unknown > most or keys[place] == UNKNOWN]
+    too_many = [place for place in calls if meant.certain[place] and certain.get(keys[place], 0) > most]
+    if not too_many:
+        too_many = [place for place in calls if possible.get(keys[place], 0) + unknown > most or keys[place] == UNKNOWN]
     return max(certain.values(), default=0), max(possible.values(), default=0) + unknown, too_many
 
 
@@ -208,7 +212,8 @@ def _not_both(form: NotBoth, evidence: Evidence, work: Work, unread: bool) -> Ch
     keys = Keys(form.same, evidence, work, one.possible, other.possible)
     certain = _meet(one.certain, other.certain, *keys.pessimistic())
     possible = _meet(one.possible, other.possible, *keys.optimistic())
-    return Checked(form, [Activation(possible, True, not (possible or unread), not certain)], [one, other], keys)
+    at_worst = not (possible or unread)
+    return Checked(form, [Activation(certain or possible, True, at_worst, not certain)], [one, other], keys)
 
 
 def _meet(

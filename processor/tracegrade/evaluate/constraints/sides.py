@@ -288,6 +288,11 @@ class Meant:
         """The positions of the calls that are meant, certainly or possibly."""
         return [place for place, may_be in enumerate(self.possible) if may_be]
 
+    @property
+    def places_certain(self) -> list[int]:
+        """The positions of the calls that are meant certainly."""
+        return [place for place, is_meant in enumerate(self.certain) if is_meant]
+
     def count(self, positions: Sequence[int]) -> tuple[int, int]:
         """Of some positions, how many are meant certainly, and possibly."""
         return sum(self.certain[p] for p in positions), sum(self.possible[p] for p in positions)

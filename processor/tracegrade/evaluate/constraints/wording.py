@@ -6,7 +6,7 @@ A sentence names tools, numbers of calls and paths, never values.
 from collections.abc import Iterator, Sequence
 
 from tracegrade.display import count
-from tracegrade.evaluate.constraints.agreement import Same, pairs_of, words_of_same
+from tracegrade.evaluate.constraints.agreement import Same, lacking, pairs_of, words_of_same
 from tracegrade.evaluate.constraints.check import Activation, Checked
 from tracegrade.evaluate.constraints.forms import (
     After,
@@ -24,7 +24,7 @@ from tracegrade.evaluate.constraints.forms import (
     RightAfter,
     RightBefore,
 )
-from tracegrade.evaluate.constraints.sides import tools_named, words_of
+from tracegrade.evaluate.constraints.sides import Meant, tools_named, words_of
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.unknown import sentence
 from tracegrade.evaluate.wording import agreeing, listed, numbered, times
@@ -124,7 +124,7 @@ def _violation(checked: Checked, activation: Activation, evidence: Evidence) -> 
         places = listed(str(place + 1) for place in activation.calls)
         return f"{words_of(form.of)} was called more than {times(form.at_most)}{_with(form.same)} (calls {places})"
     if isinstance(form, Counted):
-        return f"{words_of(form.of)} was {_called(len(calls))}, where {_required(form)}"
+        return f"{words_of(form.of)} was {_called(form, checked.meant[0])}, where {_required(form)}"
     assert isinstance(form, First | Last), "the words are all known"
     made = [evidence.calls[place].name or "a tool of unknown name" for place in activation.calls]
     found = f"the {form.word} call was {listed(made)}" if made else "no call was made"
@@ -156,8 +156,13 @@ def _with(same: Same | None) -> str:
     return "" if same is None else f" with {words_of_same(same)}"
 
 
-def _called(count: int) -> str:
-    return f"called {times(count)}" if count else "not called"
+def _called(form: Counted, meant: Meant) -> str:
+    """How often, as far as it is known: calls that may be meant count where there are too few all the same."""
+    certain, possible = meant.count(range(len(meant.certain)))
+    is_too_many = form.bounds[1] is not None and certain > form.bounds[1]
+    number = certain if is_too_many else possible
+    limit = "" if certain == possible else "at least " if is_too_many else "at most "
+    return f"called {limit}{times(number)}" if number else "not called"
 
 
 def _required(form: Counted) -> str:
@@ -175,13 +180,13 @@ def _nearest_miss(checked: Checked, position: int, evidence: Evidence) -> str:
     assert isinstance(form, Paired)
     assert keys is not None
     if form.same is not None and keys.of_first[position] is None:
-        return f"; it has no {listed(first for first, _ in pairs_of(form.same))}"
+        return f"; it {_has_no([first for first, _ in pairs_of(form.same)], evidence, position)}"
     place = nearest(checked, position)
     if place is None:
         return _elsewhere(form, evidence.calls[position], evidence)
     other = numbered(evidence, place)
     if form.same is not None and keys.of_other[place] is None:
-        return f"; {other} has no {listed(name for _, name in pairs_of(form.same))}"
+        return f"; {other} {_has_no([name for _, name in pairs_of(form.same)], evidence, place)}"
     if keys.of_first[position] != keys.of_other[place]:
         assert form.same is not None, "without it all agree"
         return f"; {other} does not have {words_of_same(form.same)}"
@@ -190,6 +195,10 @@ def _nearest_miss(checked: Checked, position: int, evidence: Evidence) -> str:
     if form.within is not None and (place < position) is not isinstance(form, After | RightAfter):
         return f"; {other} was too far away in time"
     return f"; {other} came {'before' if place < position else 'after'} it"
+
+
+def _has_no(paths: Sequence[str], evidence: Evidence, place: int) -> str:
+    return f"has no {' and no '.join(lacking(paths, evidence, place))}"
 
 
 def _elsewhere(form: Paired, call: ToolCall, evidence: Evidence) -> str:

@@ -11,7 +11,6 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 from pydantic import Field
 
-from tracegrade.display import count
 from tracegrade.evaluate.compare.differences import MAX_EXPLAINED, line, listed_differences, origins_of, paths_of
 from tracegrade.evaluate.compare.expected_calls import (
     CompiledNames,
@@ -308,7 +307,7 @@ def _judge(
 def _score_nothing_expected(expected: CompiledCalls[Any], calls: int) -> Score:
     text = "No calls were expected and none were made."
     if calls:
-        text = f"No calls were expected, but {count(calls, 'call')} made."
+        text = f"No calls were expected, but {were(calls, 'call')} made."
     return Score(float(not calls), {expected.part.key: {"_result": text}}, text, pairing=expected.in_step)
 
 

@@ -13,7 +13,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tracegrade.display import count
 from tracegrade.evaluate.call_facts import REMEMBERED, NamesMade, names
 from tracegrade.evaluate.compare.differences import MAX_EXPLAINED, line
 from tracegrade.evaluate.criteria.expected_count import Count, ExpectedCount
@@ -82,7 +81,7 @@ _compared = lru_cache(REMEMBERED)(_compare)  # as the order of calls is, see `to
 
 
 def _score_nothing_expected(calls: int) -> Score:
-    text = f"No counts were expected, but {count(calls, 'call')} made." if calls else "No counts and no calls."
+    text = f"No counts are expected, but {were(calls, 'call')} made." if calls else "No counts and no calls."
     return Score(float(not calls), {_KEY: {"_result": text}}, text)
 
 
