@@ -139,7 +139,7 @@ def _number(actual: Mapping[str, Any], key: str) -> float:
     return float(value)
 
 
-def _text(case: Mapping[str, Any], key: str) -> str | None:
+def _text_at(case: Mapping[str, Any], key: str) -> str | None:
     value = case.get(key)
     if value is not None and not isinstance(value, str):
         raise EvaluatorError("invalid_case", f"{key}: expected a text, found {value!r}")
@@ -150,8 +150,8 @@ def _evidence(case: Mapping[str, Any]) -> Evidence:
     """What happened; an object with an ``output`` instead of calls is a final answer."""
     actual, as_given = case.get("actual"), not case.get("gate", False)
     if isinstance(actual, dict) and "output" in actual:
-        return Evidence([], _text(case, "prompt"), actual["output"], as_given=as_given)
-    prompt, answer = _text(case, "prompt"), case.get("final_answer")
+        return Evidence([], _text_at(case, "prompt"), actual["output"], as_given=as_given)
+    prompt, answer = _text_at(case, "prompt"), case.get("final_answer")
     return Evidence(_calls(case), prompt, answer, _CaseContext(case), as_given=as_given)
 
 
@@ -240,8 +240,8 @@ def _read_call(call: Mapping[str, Any], position: int, where: str) -> ToolCall:
         start_ns=_whole(call, "start_ns", 0, where),
         end_ns=_whole(call, "end_ns", 0, where),
         span_id=f"{position + 1:016x}",
-        agent=_text({f"{where}.agent": call.get("agent")}, f"{where}.agent") or "",
-        agent_span_id=_text({f"{where}.agent_span_id": call.get("agent_span_id")}, f"{where}.agent_span_id") or "",
+        agent=_text_at({f"{where}.agent": call.get("agent")}, f"{where}.agent") or "",
+        agent_span_id=_text_at({f"{where}.agent_span_id": call.get("agent_span_id")}, f"{where}.agent_span_id") or "",
         batch=batch,
         attempt=_whole(call, "attempt", 1, where),
     )

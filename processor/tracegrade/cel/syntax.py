@@ -214,11 +214,11 @@ class _Reader:
 
     def expect_end(self) -> None:
         """Refuse what is left."""
-        if self._text:
+        if self._token_text:
             self._refuse("the end")
 
     @property
-    def _text(self) -> str:
+    def _token_text(self) -> str:
         return self._tokens[self._place][1]
 
     def _take(self, *texts: str) -> str:
@@ -265,7 +265,7 @@ class _Reader:
             at = self._tokens[self._place][2]
             if self._take("."):
                 name = self._name()
-                node = self._call(at + 1, name, node) if self._text == "(" else Member(at + 1, node, name)
+                node = self._call(at + 1, name, node) if self._token_text == "(" else Member(at + 1, node, name)
             elif self._take("["):
                 index = self.expression()
                 self._expect("]")
@@ -293,7 +293,7 @@ class _Reader:
             return Constant(at, _CONSTANTS[text])
         if kind == "name":
             name = self._name()
-            return self._call(at, name, None) if self._text == "(" else Name(at, name)
+            return self._call(at, name, None) if self._token_text == "(" else Name(at, name)
         if kind in ("text", "number"):
             self._place += 1
             return _constant(kind, text, at)
@@ -317,7 +317,7 @@ class _Reader:
     def _list(self, end: str) -> tuple[Node, ...]:
         items = [self.expression()]
         while self._take(","):
-            if self._text == end:
+            if self._token_text == end:
                 break
             items.append(self.expression())
         self._expect(end)
@@ -326,7 +326,7 @@ class _Reader:
     def _entries(self) -> tuple[tuple[Node, Node], ...]:
         entries = [self._entry()]
         while self._take(","):
-            if self._text == "}":
+            if self._token_text == "}":
                 break
             entries.append(self._entry())
         self._expect("}")

@@ -94,7 +94,7 @@ def list_(settings: ReadSettings, output_format: str, query: IncidentsQuery, lim
             [
                 incident.id,
                 *([incident.lead.tenant] if several else []),
-                *_shown(incident, _ends_ns(silenced[incident.id])),
+                *_cells(incident, _ends_ns(silenced[incident.id])),
                 [name for name, last in incident.notified.items() if last.state == incident.state],
                 [
                     f"{name}: {last.error} ({last.tries} times)"
@@ -373,7 +373,7 @@ def _previewed(alert: "StoredAlert", links: "Links") -> "Sequence[str | Styled]"
     from tracegrade.alert.wording import summary
     from tracegrade.store.incidents import Incident
 
-    state, _, *rest = _shown(Incident("", [alert]))
+    state, _, *rest = _cells(Incident("", [alert]))
     return [state, "\n".join([summary(alert), *lines(alert, links)]), *rest]
 
 
@@ -389,7 +389,7 @@ def _ends_ns(silence: "Silence | None") -> int | None:
     return None if silence is None else silence.ends_ns
 
 
-def _shown(incident: "Incident", silenced_until_ns: int | None = None) -> "Sequence[str | Styled]":
+def _cells(incident: "Incident", silenced_until_ns: int | None = None) -> "Sequence[str | Styled]":
     from tracegrade.alert.wording import headline
 
     states = {

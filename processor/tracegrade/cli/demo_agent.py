@@ -89,7 +89,7 @@ class DemoAgent:
                 messages.append({"role": "assistant", "parts": [asked]})
                 answered = {"type": "tool_call_response", "id": call_id, "response": result}
                 messages.append({"role": "tool", "parts": [answered]})
-            answer = "Order ORD-1 is on its way." if "create_order" in _names(script) else "All is in stock."
+            answer = "Order ORD-1 is on its way." if "create_order" in _tools_of(script) else "All is in stock."
             self._chat(messages, {"type": "text", "content": answer})
             root.set_attribute("gen_ai.input.messages", json.dumps(messages[:1]))
             root.set_attribute("gen_ai.output.messages", _assistant({"type": "text", "content": answer}))
@@ -127,5 +127,5 @@ def _assistant(part: dict[str, object]) -> str:
     return json.dumps([{"role": "assistant", "parts": [part], "finish_reason": "stop"}])
 
 
-def _names(script: Script) -> set[str]:
+def _tools_of(script: Script) -> set[str]:
     return {step.tool for step in script.steps}

@@ -230,7 +230,7 @@ def _replayed(
             if decision.kind not in ("not_matched", "sampled_out")
         ],
         [(item.rule_id, item.evaluation, item.case, item.outcome, item.subject.complete) for item in evaluations],
-        _shown(evaluations, output_format),
+        _rows(evaluations, output_format),
         None if units is None else units(judged),
     )
     record = b""
@@ -247,7 +247,7 @@ def _rule_outcome(decision: "Decision", by: str) -> RuleOutcome:
     return RuleOutcome(pair.rule_id, decision.outcome or decision.kind, pair.probability, pair.subject.complete, group)
 
 
-def _shown(evaluations: "list[Evaluation]", output_format: str) -> list[Any]:
+def _rows(evaluations: "list[Evaluation]", output_format: str) -> list[Any]:
     match output_format:
         case "json":
             return [printable_json(json_text(evaluation.to_json())) for evaluation in evaluations]

@@ -201,7 +201,7 @@ def show(settings: ReadSettings, output_format: str, trace: str, rule: str | Non
         trace_id = trace_id_named(connection, trace, run=run)
         stored = stored_traces(connection, trace_id, run=run)
         stored += [session for trace in stored for session in sessions_of(connection, trace)]
-    found = [item for trace in stored for item in _shown(trace, run) if rule is None or item.rule_id == rule]
+    found = [item for trace in stored for item in _evaluations_of(trace, run) if rule is None or item.rule_id == rule]
     if not found:
         what = f"of rule {rule} " if rule is not None else ""
         print_line(f"No evaluations {what}of trace {trace_id.hex()}; 'tracegrade why' says why.", err=True)
@@ -213,7 +213,7 @@ def show(settings: ReadSettings, output_format: str, trace: str, rule: str | Non
         show_evaluation(item)
 
 
-def _shown(trace: "TraceResult", run: str) -> "list[Evaluation]":
+def _evaluations_of(trace: "TraceResult", run: str) -> "list[Evaluation]":
     """Those of a run; of what was judged live, also those that were backfilled."""
     return [item for item in trace.evaluations_of_any_run if run in (LIVE, item.subject.run)]
 

@@ -302,8 +302,8 @@ def _print_trial(rule: "Rule", trial: "Trial") -> None:
         # `unless` excludes by holding.
         good = step.holds is not step.clause.startswith("unless.") if isinstance(step.holds, bool) else None
         sign = styled("?", "yellow") if good is None else _sign(good=good)
-        found = step.unknown or _shown(step.found)
-        rows.append((sign, step.clause, _shown(step.asks), found))
+        found = step.unknown or _cell(step.found)
+        rows.append((sign, step.clause, _cell(step.asks), found))
     for item in trial.decision.evaluations if trial.decision is not None else ():
         score = (
             ""
@@ -349,7 +349,7 @@ def _verdict(rule: "Rule", trial: "Trial") -> str:
     return f"{outcome}: {why}" if why else outcome
 
 
-def _shown(value: "JsonValue") -> str:
+def _cell(value: "JsonValue") -> str:
     return "" if value is None else _cut(value if isinstance(value, str) else json_text(value))
 
 

@@ -35,7 +35,7 @@ def session_in(spans: Sequence[RawSpan], *, has_log_records: bool) -> str | None
     for values in {span.sessions for span in spans}:
         if values is None:
             raise SessionUnclear
-        texts.update(text for value in values if (text := _text(value)))
+        texts.update(text for value in values if (text := _first_text_of(value)))
     is_named = bool(texts)
     with_metadata = [span for span in spans if span.metadata]
     texts.update(text for span in with_metadata for value in span.metadata if (text := _text_in(value)))
@@ -61,7 +61,7 @@ class _Attributes(NamedTuple):
     attributes: Mapping[str, JsonValue]
 
 
-def _text(value: bytes) -> str:
+def _first_text_of(value: bytes) -> str:
     return first_text(_Attributes({"": json_value(AnyValue.FromString(value))}), ("",))
 
 

@@ -98,7 +98,7 @@ def collect(
     rows = side_rows(connection, side.result_filter, chosen)
     looked = LookedThrough(numbers_of(connection, side.result_filter), MOST_TRACES)
     with progress(f"{side.text}: traces read", looked.total) as advance:
-        found = collected(_seen(rows, looked, advance), side, chosen, texts, cost_of, behaviour=behaviour)
+        found = collected(_with_progress(rows, looked, advance), side, chosen, texts, cost_of, behaviour=behaviour)
     if not found.tallies:
         raise nothing_in(connection, side)
     return found
@@ -125,7 +125,7 @@ def collected(
     return reader.found
 
 
-def _seen(rows: Iterable[Sequence[Any]], looked: LookedThrough, advance: Advance) -> Iterator[Sequence[Any]]:
+def _with_progress(rows: Iterable[Sequence[Any]], looked: LookedThrough, advance: Advance) -> Iterator[Sequence[Any]]:
     """The same rows, with their progress."""
     traces = 0
     for some in rows:

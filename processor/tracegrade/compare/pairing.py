@@ -199,10 +199,10 @@ def _of_pairs(
         difference = clustered_pairs(clusters, times)
         made_of = [spread_of_pairs(clusters)]
     reason = "" if difference else _too_few(len(clusters), kind or by)
-    return Found(difference, reason, _shown(pairs, by, clusters, len(a), len(b)), kind, made_of)
+    return Found(difference, reason, _pairs_of(pairs, by, clusters, len(a), len(b)), kind, made_of)
 
 
-def _shown(pairs: Sequence[_Pair], by: PairedBy, clusters: Sequence[PairCluster], of_a: int, of_b: int) -> Pairs:
+def _pairs_of(pairs: Sequence[_Pair], by: PairedBy, clusters: Sequence[PairCluster], of_a: int, of_b: int) -> Pairs:
     passes_a, passes_b, weight = (sum(column) for column in zip(*clusters, strict=True))
     worse = [pair for pair in pairs if pair.rates[0] > pair.rates[1]]
     better = [pair for pair in pairs if pair.rates[0] < pair.rates[1]]

@@ -217,7 +217,7 @@ class Deletions:
         if not _ID.fullmatch(deletion_id):
             return None
         try:
-            return _read(self._folder / (deletion_id + _SUFFIX))
+            return _deletion_of(self._folder / (deletion_id + _SUFFIX))
         except FileNotFoundError:
             return None
 
@@ -231,7 +231,7 @@ class Deletions:
         remove_unfinished(self._folder)
         for path in sorted(self._folder.glob(f"*{_SUFFIX}")):
             try:
-                deletion = _read(path)
+                deletion = _deletion_of(path)
             except FileNotFoundError:  # done a day ago, and another process forgot it just now
                 continue
             except (OSError, TraceGradeError) as error:
@@ -244,7 +244,7 @@ class Deletions:
         return found
 
 
-def _read(path: Path) -> Deletion:
+def _deletion_of(path: Path) -> Deletion:
     try:
         content = orjson.loads(path.read_bytes())
         return Deletion(

@@ -26,7 +26,7 @@ class SharedDeletions:
         self._deletions = Deletions(folder)
         self._path = folder / "deletions" / "taken_over"
         self._engine = engine
-        self._known = self._read()
+        self._known = self._stored_ids()
 
     def take_over(self) -> list[Deletion]:
         """Ask here for what was asked for elsewhere; durable on return. Nothing on SQLite, which nobody else uses.
@@ -49,7 +49,7 @@ class SharedDeletions:
         self._known = ids
         return taken
 
-    def _read(self) -> set[str]:
+    def _stored_ids(self) -> set[str]:
         try:
             return set(json.loads(self._path.read_bytes()))
         except (FileNotFoundError, ValueError):

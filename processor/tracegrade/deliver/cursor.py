@@ -62,7 +62,7 @@ class ResultsCursor:
         Raises:
             SegmentDeleted: retention deleted them.
         """
-        return self._recent.after(position) or self._read(position)
+        return self._recent.after(position) or self._read_batch(position)
 
     def between(self, position: int, end: int) -> tuple[Sequence[TraceResult], int]:
         """As `after`, of records that end at `end` or before it; none where the next one ends later.
@@ -89,7 +89,7 @@ class ResultsCursor:
         self._recent.taken(self._sink, position)
         self._delivered(position)
 
-    def _read(self, position: int) -> tuple[Sequence[TraceResult], int]:
+    def _read_batch(self, position: int) -> tuple[Sequence[TraceResult], int]:
         records = self._reader.read(position, MAX_BATCH_BYTES)
         batch, end = self._decoded(records), records[-1].end if records else position
         self._recent.read(position, batch, end)

@@ -61,7 +61,7 @@ def message_of(item: Any, model: type[BaseModel]) -> str:
         message = message.removeprefix(prefix)
     if kind == "value_error":
         return str(message)
-    shown = _shown(item.get("input"))
+    shown = _found_text(item.get("input"))
     if kind in _DURATIONS and isinstance(item.get("input"), str):
         # Only durations are texts and have bounds in numbers, of seconds.
         text = f"expected a duration {_DURATIONS[kind]} {duration_text(next(iter(item['ctx'].values())))}"
@@ -72,7 +72,7 @@ def message_of(item: Any, model: type[BaseModel]) -> str:
     return f"{text}, found {shown[:120]}"
 
 
-def _shown(found: object) -> str:
+def _found_text(found: object) -> str:
     if isinstance(found, list):
         return f"a list of {len(found)}" if found else "an empty list"
     if isinstance(found, dict):

@@ -211,7 +211,7 @@ class Evaluator(Generic[C, S]):
         Raises:
             EvaluatorError: ``invalid_criteria``.
         """
-        return _read(self.Criteria, value, f"{self.name}: criteria", "invalid_criteria", matchers)
+        return _validated(self.Criteria, value, f"{self.name}: criteria", "invalid_criteria", matchers)
 
     def read_settings(self, value: Any, *, matchers: bool = True) -> S:
         """Settings from JSON; of a default for the criteria as in `read_criteria`.
@@ -219,13 +219,13 @@ class Evaluator(Generic[C, S]):
         Raises:
             EvaluatorError: ``invalid_config``, or ``invalid_criteria`` for the default criteria.
         """
-        return _read(self.Settings, value, f"{self.name}: config", "invalid_config", matchers)
+        return _validated(self.Settings, value, f"{self.name}: config", "invalid_config", matchers)
 
 
 _DEFAULT_CRITERIA = (("default_evaluation_criteria",), ("defaultEvaluationCriteria",))
 
 
-def _read(model: type[Parameters], value: Any, where: str, type: ErrorType, matchers: bool) -> Parameters:
+def _validated(model: type[Parameters], value: Any, where: str, type: ErrorType, matchers: bool) -> Parameters:
     try:
         return model.model_validate(value, context=MATCHERS if matchers else LITERAL)
     except ValidationError as error:

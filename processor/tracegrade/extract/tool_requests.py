@@ -269,12 +269,12 @@ def _is_part_of_turn(seen: list[ToolRequest], node: Node, calls: tuple[Requested
     """Whether a span below a model call's shows some of its calls: requests written as spans of their own."""
     if len(calls) > len(seen) or not node.is_below(seen[0].node):
         return False
-    asked = {(request.call.call_id, request.call.name, _text(request.call)) for request in seen}
+    asked = {(request.call.call_id, request.call.name, _canonical_arguments(request.call)) for request in seen}
     ids = {(request.call.call_id, request.call.name) for request in seen if request.call.call_id is not None}
     return all(
         (call.call_id, call.name) in ids
         if call.call_id is not None
-        else any((name, text) == (call.name, _text(call)) for _, name, text in asked)
+        else any((name, text) == (call.name, _canonical_arguments(call)) for _, name, text in asked)
         for call in calls
     )
 
@@ -294,7 +294,10 @@ def _is_same_turn(seen: list[ToolRequest], node: Node, calls: tuple[RequestedCal
     first = seen[0].node
     if not node.is_below(first) and not first.is_below(node):
         return False
-    if all(_text(request.call) == _text(call) for request, call in zip(seen, calls, strict=True)):
+    if all(
+        _canonical_arguments(request.call) == _canonical_arguments(call)
+        for request, call in zip(seen, calls, strict=True)
+    ):
         for request, call in zip(seen, calls, strict=True):
             if request.call.call_id is None:
                 request.call = request.call._replace(call_id=call.call_id)
@@ -302,5 +305,5 @@ def _is_same_turn(seen: list[ToolRequest], node: Node, calls: tuple[RequestedCal
     return False
 
 
-def _text(call: RequestedCall) -> str:
+def _canonical_arguments(call: RequestedCall) -> str:
     return canonical(decode(call.arguments).value)

@@ -319,10 +319,10 @@ def _error(execution: Execution, keys: Keys) -> ToolError | None:
     message = first_text(span, keys.error_message) or span.status_message
     exception = ""
     if raised is not None:
-        exception = _text(raised.attributes.get(s.EXCEPTION_TYPE))
-        message = _text(raised.attributes.get(s.EXCEPTION_MESSAGE)) or message
+        exception = _text_of(raised.attributes.get(s.EXCEPTION_TYPE))
+        message = _text_of(raised.attributes.get(s.EXCEPTION_MESSAGE)) or message
     reported = execution.error or _NO_ERROR  # by the result, or beside it
-    return ToolError(exception or _text(kind) or reported.type, _without_traceback(message or reported.message))
+    return ToolError(exception or _text_of(kind) or reported.type, _without_traceback(message or reported.message))
 
 
 def _without_traceback(message: str) -> str:
@@ -337,5 +337,5 @@ def _says_failed(value: JsonValue) -> bool:
     return value is True or (isinstance(value, str) and value.lower() in _FAILED_WORDS)
 
 
-def _text(value: JsonValue) -> str:
+def _text_of(value: JsonValue) -> str:
     return value if isinstance(value, str) else "" if value is None else str(value)

@@ -30,18 +30,18 @@ class Turns:
 
     def new_inputs(self, chat: Node) -> list[Message]:
         """What a model call was given beyond what the one before it was given; all of it where it does not go on."""
-        return self._read(chat)[0]
+        return self._new_messages(chat)[0]
 
     def added(self, chat: Node) -> list[Message]:
         """What its history has beyond the one of the model call before it; [] where it does not go on from that."""
-        new, goes_on = self._read(chat)
+        new, goes_on = self._new_messages(chat)
         before = self.before(chat)
         if goes_on or before is None:
             return new if goes_on else []
         known = before.inputs() if new else []
         return new[len(known) :] if known and new[: len(known)] == known else []
 
-    def _read(self, chat: Node) -> tuple[list[Message], bool]:
+    def _new_messages(self, chat: Node) -> tuple[list[Message], bool]:
         if chat not in self._new:
             before = self.before(chat)
             if before is None:

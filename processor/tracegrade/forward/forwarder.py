@@ -115,7 +115,7 @@ class Forwarder:
     async def _feed(self, group: asyncio.TaskGroup) -> None:
         while True:
             self._more.clear()
-            records = await self._read()
+            records = await self._next_records()
             if not records:
                 await self._more.wait()
             for record in records:
@@ -127,7 +127,7 @@ class Forwarder:
                 else:
                     self._ledger.pass_over(record.end)
 
-    async def _read(self) -> list[Record]:
+    async def _next_records(self) -> list[Record]:
         while True:
             try:
                 records = await self._source.read(self._read_to)

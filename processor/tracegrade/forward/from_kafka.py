@@ -97,7 +97,7 @@ class KafkaForwarder:
             async with asyncio.TaskGroup() as group:
                 loops = [
                     group.create_task(self._feed(group)),
-                    group.create_task(self._every(_COMMIT_EVERY_S, self._look)),
+                    group.create_task(self._every(_COMMIT_EVERY_S, self._report_waiting)),
                 ]
                 await self._stopping.wait()
                 for task in loops:
@@ -117,7 +117,7 @@ class KafkaForwarder:
             try:
                 if self._originals is None:
                     self._originals = await self._in_thread(self._join, self._lost)
-                for request in await self._in_thread(self._read):
+                for request in await self._in_thread(self._next_requests):
                     await self._wait_for_room()
                     self._begin(group, request)
             except JournalError as error:  # a client that failed for good; members come and go, so another one is made
@@ -143,7 +143,7 @@ class KafkaForwarder:
         finally:
             room.cancel()
 
-    def _read(self) -> list[_Request]:
+    def _next_requests(self) -> list[_Request]:
         """The next messages as requests, each message on its account; in the thread."""
         assert self._originals is not None
         found = []
@@ -181,7 +181,7 @@ class KafkaForwarder:
             for ledger, offset in request.taken:
                 ledger.finish(offset)
 
-    async def _look(self) -> None:
+    async def _report_waiting(self) -> None:
         if self._originals is not None:
             await self._in_thread(self._commit)
             waiting = await self._in_thread(self._originals.waiting)

@@ -49,14 +49,14 @@ class EarlierTurns:
         if not tools:
             return []
         if self._called is None:
-            self._called = self._read()
+            self._called = self._latest_callers()
         return [
             f"{tool} was called in an earlier turn of the session, trace {self._called[tool]}: scope: session sees it."
             for tool in tools
             if tool in self._called
         ]
 
-    def _read(self) -> dict[str, str]:
+    def _latest_callers(self) -> dict[str, str]:
         """The hex id of the latest earlier trace that called each tool."""
         called: dict[str, str] = {}
         for turn in earlier_turns(self._connection, self._stored, _MAX_TURNS):

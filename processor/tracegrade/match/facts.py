@@ -149,8 +149,8 @@ class Facts:
         """
         return {
             "service": lambda: self.service,
-            "environment": lambda: _text(self.environment),
-            "release": lambda: _text(self.release),
+            "environment": lambda: _or_empty(self.environment),
+            "release": lambda: _or_empty(self.release),
             "agent": lambda: self.agent,
             "session": lambda: self.subject.session or "",
             "prompt": lambda: self.prompt,
@@ -181,7 +181,7 @@ def _called(clause: str) -> str:
     return _CALLED.get(clause, clause.removeprefix("attributes."))
 
 
-def _text(value: JsonValue) -> JsonValue:
+def _or_empty(value: JsonValue) -> JsonValue:
     return "" if value is None else value
 
 

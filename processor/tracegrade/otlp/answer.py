@@ -58,7 +58,7 @@ def success(signal: Signal, body: bytes) -> Answer:
     try:
         rejected, message = _partial_success(signal, body)
     except DecodeError:
-        return Answer("sent", message=_text(body))
+        return Answer("sent", message=_one_line(body))
     return Answer("sent", rejected=max(rejected, 0), message=message[:_MAX_MESSAGE])
 
 
@@ -122,7 +122,7 @@ def http_answer(signal: Signal, status: int, headers: Mapping[str, str], body: b
         "retry" if retryable else "failed",
         f"http_{status}",
         retry_after_s=_retry_after(headers.get("retry-after"), now_s) if retryable else None,
-        message=_status_message(body) if media_type == PROTOBUF else _text(body),
+        message=_status_message(body) if media_type == PROTOBUF else _one_line(body),
     )
 
 
@@ -142,9 +142,9 @@ def _status_message(body: bytes) -> str:
     try:
         return str(Status.FromString(body).message)[:_MAX_MESSAGE]
     except DecodeError:
-        return _text(body)
+        return _one_line(body)
 
 
-def _text(body: bytes) -> str:
+def _one_line(body: bytes) -> str:
     """A body that is not protobuf, such as a proxy's page, as one line."""
     return " ".join(body[: 4 * _MAX_MESSAGE].decode("utf-8", "replace").split())[:_MAX_MESSAGE]

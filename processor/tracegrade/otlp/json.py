@@ -121,13 +121,13 @@ def read_request(signal: Signal, document: JsonValue, *, lenient: bool = False) 
     Raises:
         OtlpJsonError: a value of a wrong type outside of a span and no span left, or nested too deep.
     """
-    read = _read(signal, document, whole=False, lenient=lenient)
+    read = _decode_request(signal, document, whole=False, lenient=lenient)
     if read.dropped and not any(containers(signal, read.message)):
-        return _read(signal, document, whole=True, lenient=lenient)
+        return _decode_request(signal, document, whole=True, lenient=lenient)
     return read
 
 
-def _read(signal: Signal, document: JsonValue, *, whole: bool, lenient: bool) -> JsonRequest:
+def _decode_request(signal: Signal, document: JsonValue, *, whole: bool, lenient: bool) -> JsonRequest:
     """`read_request`; `whole`: a mistake in a resource or scope costs not only what is in it."""
     request = REQUESTS[signal]()
     walk = _Walk(request, whole=whole)

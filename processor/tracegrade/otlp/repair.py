@@ -198,7 +198,7 @@ class _Walk:
     ) -> Generator[None, None, int | None]:
         """Repair an item, a resource, a scope or a text; the change of the size around it, None when it is damaged."""
         if entry.table is None:
-            return self._text(number, field_start, inner, end, entry.name)
+            return self._repair_text(number, field_start, inner, end, entry.name)
         is_small = end - inner <= PIECE_BYTES  # a larger one may take far more memory once decoded
         if is_small and self._parses(entry, self._wire[inner:end]):
             return 0
@@ -242,7 +242,7 @@ class _Walk:
                 if found.table is None:
                     if not wire[inner : at.position].isascii():
                         place = f"{name}: {'.'.join([*(each.name for each in open_[1:]), found.name])}"
-                        at.change += self._text(number, start, inner, at.position, place)
+                        at.change += self._repair_text(number, start, inner, at.position, place)
                     continue
                 if len(open_) > MAX_NESTING:
                     raise WireError(f"nested more than {MAX_NESTING} messages deep")
@@ -255,7 +255,7 @@ class _Walk:
                     return change
                 open_[-1].change += change
 
-    def _text(self, number: int, field_start: int, inner: int, end: int, place: str) -> int:
+    def _repair_text(self, number: int, field_start: int, inner: int, end: int, place: str) -> int:
         """Repair a text; the change of the size around it."""
         text = self._wire[inner:end]
         try:

@@ -360,15 +360,18 @@ def _of_each(bounds: Bounds, rules: Sequence[RuleVerdict]) -> Iterator[tuple[Wor
     if failed := [rule for rule in gated if rule.word == "fail"]:
         how = "fail" if only is None else f"under {only:g}"
         how = "fails" if how == "fail" and len(failed) == 1 else how
-        yield "fail", f"{count(len(failed), 'rule')} {how}: {'; '.join(map(_shown, failed))}"
+        yield "fail", f"{count(len(failed), 'rule')} {how}: {'; '.join(map(_verdict_text, failed))}"
     if unknown := [rule for rule in gated if rule.word == "cannot_tell"]:
-        yield "cannot_tell", f"{count(len(unknown), 'rule')} without a verdict: {'; '.join(map(_shown, unknown))}"
+        yield (
+            "cannot_tell",
+            f"{count(len(unknown), 'rule')} without a verdict: {'; '.join(map(_verdict_text, unknown))}",
+        )
     if passed:
         how = "as required" if only is None else f"at {only:g} or above"
         yield "pass", f"{count(passed, 'rule')} of {len(gated)} {how}"
 
 
-def _shown(rule: RuleVerdict) -> str:
+def _verdict_text(rule: RuleVerdict) -> str:
     tally = rule.counted.tally
     parts = [f"{tally.pass_rate:.4f} of {count(tally.judged, 'result')}"] if tally.judged else []
     return f"{rule.counted.rule_id} ({', '.join([*parts, *filter(None, [rule.reason])])})"

@@ -136,20 +136,20 @@ class _TraceJudge(Generic[T]):
             return self._shown_session(item)
         if isinstance(item, PackedTrace):
             return self._shown_packed(item)
-        return self._shown(item.sequence, extract(item.trace, self._tool_name))
+        return self._judge_and_show(item.sequence, extract(item.trace, self._tool_name))
 
-    def _shown(self, number: int, extraction: Extraction) -> T | None:
+    def _judge_and_show(self, number: int, extraction: Extraction) -> T | None:
         judgement = judge_extraction(extraction, self._rule_set, run=self._job.run, cost_of=self._cost_of)
         return self._job.show(JudgedTrace(number, extraction.trace, judgement))
 
     def _shown_packed(self, packed: PackedTrace) -> T | None:
         kept = self._job.kept
         if kept is None:
-            return self._shown(packed.number, extract(packed.unpacked(), self._tool_name))
+            return self._judge_and_show(packed.number, extract(packed.unpacked(), self._tool_name))
         lacking = (packed.trace_id,)
         try:
             if kept.takes_all or kept.is_enough(packed.filter_hash):
-                return self._shown(packed.number, extract(packed.unpacked(), self._tool_name))
+                return self._judge_and_show(packed.number, extract(packed.unpacked(), self._tool_name))
             of = extract(packed.unpacked(), self._tool_name) if kept.asks else None
         except Unreadable as error:
             return kept.left_out(NotKept(packed.number, lacking, (_damage(packed, error),), None))
@@ -159,7 +159,7 @@ class _TraceJudge(Generic[T]):
         kept, lacking = self._job.kept, list(packed.gone)
         extracted, problems = [], []
         for member in packed.traces:
-            found = self._read(member)
+            found = self._extraction_of(member)
             if isinstance(found, str):
                 problems.append(found)
                 lacking.append(member.trace_id)
@@ -174,7 +174,7 @@ class _TraceJudge(Generic[T]):
         decisions = judge_session(session, self._rule_set, run=self._job.run, cost_of=self._cost_of)
         return self._job.show(JudgedSession(packed.number, session, decisions))
 
-    def _read(self, packed: PackedTrace) -> Extraction | str:
+    def _extraction_of(self, packed: PackedTrace) -> Extraction | str:
         """What is read of a trace, or in which way its spans are damaged."""
         try:
             trace = packed.unpacked()

@@ -40,7 +40,7 @@ class BearerTokens:
         path = settings.token_file
         self._filed: Reloading[dict[bytes, Caller]] | None = None
         if path is not None:
-            self._filed = Reloading(f"{where}.token_file", [path], lambda: self._read(path))
+            self._filed = Reloading(f"{where}.token_file", [path], lambda: self._callers_of_file(path))
         self._refuse_made()
 
     def admitted(self, authorization: str | None, right: Right, address: str) -> Caller | Refused:
@@ -89,7 +89,7 @@ class BearerTokens:
                 return filed
         return None if self._made is None else self._made.caller(digest)
 
-    def _read(self, path: str) -> dict[bytes, Caller]:
+    def _callers_of_file(self, path: str) -> dict[bytes, Caller]:
         where = f"{self._where}.token_file"
         try:
             lines = Path(path).read_text(encoding="utf-8").splitlines()

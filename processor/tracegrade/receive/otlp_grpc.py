@@ -231,7 +231,7 @@ class _Export:
         tenant = self._tenants.tenant_of(_sender(admitted, self._tenants, metadata, context))
         if isinstance(tenant, Refused):
             await self._refuse(tenant, context)
-        received = await self._read(context)
+        received = await self._read_message(context)
         peer = context.peer()
         self._connections.works(peer)
         compression = _compression(received)
@@ -264,7 +264,7 @@ class _Export:
             await _abort(context, outcome)
         return export_response(self._signal, Encoding.PROTOBUF, outcome)
 
-    async def _read(self, context: _Context) -> bytes:
+    async def _read_message(self, context: _Context) -> bytes:
         try:
             async with asyncio.timeout(self._bounds.within_s):
                 # Not by iterating over `requests`: a generator left at its first message keeps it for a while.

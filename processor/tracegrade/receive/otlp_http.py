@@ -207,7 +207,7 @@ class _Export:
     async def _accept(self, request: Request, encoding: Encoding, tenant: str) -> Response:
         body = Body(self._bounds, self._ingest.in_flight, _compression(request), tenant)
         try:
-            wire = await self._read(request, body)
+            wire = await self._read_body(request, body)
             headers = request.headers
             own_loop = self._ingest.circle.comes_back(
                 self._signal, headers.get(INSTANCE_HEADER), headers.get(HEARD_HEADER)
@@ -228,7 +228,7 @@ class _Export:
         content = export_response(self._signal, encoding, outcome)
         return Response(content, media_type=_MEDIA_TYPE_OF[encoding])
 
-    async def _read(self, request: Request, body: Body) -> bytes:
+    async def _read_body(self, request: Request, body: Body) -> bytes:
         announced = request.headers.get("content-length", "")
         if announced.isdigit() and int(announced) > self._bounds.max_bytes:
             raise BodyRefusedError(too_large(self._bounds))

@@ -32,7 +32,7 @@ class RequestRedactor:
         if settings.presidio is not None:
             chosen = (*chosen, presidio_detector(settings.presidio))
         try:
-            scanner = Scanner(chosen, _names(settings), settings.patterns)
+            scanner = Scanner(chosen, _names_of_file(settings), settings.patterns)
         except ValueError as error:
             raise TraceGradeError(f"redaction: {error}") from None
         self._requests = RequestRedaction(settings, scanner, key_of(settings), id_key)
@@ -99,7 +99,7 @@ def key_of(settings: RedactionSettings) -> str | None:
         return settings.key.get_secret_value()
     if settings.key_file is None:
         return None
-    key = _text("key_file", settings.key_file).strip()
+    key = _file_text("key_file", settings.key_file).strip()
     if len(key) < SHORTEST_KEY:
         raise TraceGradeError(
             f"redaction.key_file: {settings.key_file!r}: expected at least {SHORTEST_KEY} characters, such as "
@@ -108,14 +108,14 @@ def key_of(settings: RedactionSettings) -> str | None:
     return key
 
 
-def _names(settings: RedactionSettings) -> list[str]:
+def _names_of_file(settings: RedactionSettings) -> list[str]:
     if settings.names_file is None:
         return []
-    names = [line.strip() for line in _text("names_file", settings.names_file).splitlines()]
+    names = [line.strip() for line in _file_text("names_file", settings.names_file).splitlines()]
     return [name for name in names if name and not name.startswith("#")]
 
 
-def _text(setting: str, path: str) -> str:
+def _file_text(setting: str, path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

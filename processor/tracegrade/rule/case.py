@@ -90,7 +90,7 @@ class Cases:
                 self.by_regex.append((case, prompt))
 
 
-def _read(value: Any, info: ValidationInfo) -> Cases:
+def _cases_of(value: Any, info: ValidationInfo) -> Cases:
     if isinstance(value, Cases):
         return value
     if not isinstance(value, list) or not value:
@@ -182,7 +182,7 @@ def _properties(model: type[BaseModel], handler: GetJsonSchemaHandler) -> dict[s
 
 CaseList: TypeAlias = Annotated[
     Cases | None,
-    PlainValidator(_read),
+    PlainValidator(_cases_of),
     PlainSerializer(lambda cases: cases and [case.spec.written for case in cases.all]),
     _CasesSchema(),
 ]

@@ -73,7 +73,7 @@ def paragraphs(rule: Rule, path: str, expected: Sequence[str] = ()) -> Iterator[
     if rule.explain:
         yield f"Of a fail it says: {rule.explain}"
     yield ""
-    yield from _told(rule, expected)
+    yield from _notified(rule, expected)
     yield from _gated(rule)
     for heading, lines in (("A fail means nothing when:", rule.false_positives), ("See:", rule.references)):
         if lines:
@@ -166,7 +166,7 @@ def _evaluation(spec: EvaluationSpec) -> str:
     sentences = _sentences(spec)
     said = {*spec.evaluator.Criteria.model_fields, *spec.evaluator.settings_said} if sentences else ()
     expected = ", ".join(
-        f"{key}: {_shown(value, spec.read(key))}"
+        f"{key}: {_field_text(value, spec.read(key))}"
         for key, value in spec.written.items()
         if key not in _HEAD_KEYS and key not in said
     )
@@ -193,7 +193,7 @@ def _case(case: Case) -> str:
     return f"{case.id}, for {' and '.join(for_whom) or 'the case id alone'}: {_evaluation(case.spec)}"
 
 
-def _shown(written: JsonValue, read: Any) -> str:
+def _field_text(written: JsonValue, read: Any) -> str:
     """What is written of a field; a matcher that was read of it as a person would say it."""
     text = json_text(written)
     if isinstance(read, Expected) and isinstance(written, dict) and all(key.startswith("$") for key in written):
@@ -215,7 +215,7 @@ def _gated(rule: Rule) -> Iterator[str]:
     yield f"{asks}; but no gate counts it, since it is {rule.status}." if rule.status != "stable" else f"{asks}."
 
 
-def _told(rule: Rule, expected: Sequence[str]) -> Iterator[str]:
+def _notified(rule: Rule, expected: Sequence[str]) -> Iterator[str]:
     if rule.status == "experimental":
         yield "Its results are stored, and nobody is alerted: it is experimental."
     elif not rule.alert:

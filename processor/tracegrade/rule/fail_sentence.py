@@ -107,14 +107,14 @@ def _as_path(name: str) -> str:
 def _value(name: str, evidence: Evidence, position: int) -> str | None:
     """A part of a call as a text of one line; None where it is not known."""
     call = evidence.calls[position]
-    value = _read(name, evidence, position, call)
+    value = _part_of(name, evidence, position, call)
     if value is None or value == "" or holds_unknown(value):
         return None
     text = printable(" ".join((value if isinstance(value, str) else json_text(value)).split()))
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
 
 
-def _read(name: str, evidence: Evidence, position: int, call: ToolCall) -> JsonValue:
+def _part_of(name: str, evidence: Evidence, position: int, call: ToolCall) -> JsonValue:
     if name in ("tool", "agent"):
         return call.name if name == "tool" else call.agent
     if name.startswith("error."):

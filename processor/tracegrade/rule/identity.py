@@ -106,7 +106,7 @@ def _item(spec: EvaluationSpec, written: Mapping[str, Any]) -> dict[str, Any]:
 
 def _fields(model: BaseModel, written: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `model` that are not as they are when left out."""
-    names = _names(type(model))
+    names = _fields_by_key(type(model))
     found = {}
     for key, value in written.items():
         field = type(model).model_fields[names[key]]
@@ -119,7 +119,7 @@ def _fields(model: BaseModel, written: Mapping[str, Any]) -> dict[str, Any]:
 def _value(read: Any, written: Any) -> Any:
     """What was read of `written`, as far as that is plain JSON; inside a criterion that was compiled, as written."""
     if isinstance(read, BaseModel):
-        if isinstance(written, Mapping) and written.keys() <= _names(type(read)).keys():
+        if isinstance(written, Mapping) and written.keys() <= _fields_by_key(type(read)).keys():
             return _fields(read, written)
         return written
     if isinstance(read, list) and isinstance(written, list) and len(read) == len(written):
@@ -138,6 +138,6 @@ def _is_default(field: FieldInfo, read: Any, written: Any) -> bool:
 
 
 @cache
-def _names(model: type[BaseModel]) -> dict[str, str]:
+def _fields_by_key(model: type[BaseModel]) -> dict[str, str]:
     """Every key that a model takes, aliases included, and the field it stands for."""
     return {key: name for name, field in model.model_fields.items() for key in spellings(name, field)}

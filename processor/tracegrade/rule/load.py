@@ -212,14 +212,14 @@ def _walk(folder: Path) -> Iterator[tuple[Path, list[str]]]:
 def _builtin_files(name: str) -> Sequence[Path]:
     root = builtin_rules()
     ready_made = list(_rules_in(root))
-    chosen = [file for file in ready_made if name == ALL or name in _names(file.relative_to(root))]
+    chosen = [file for file in ready_made if name == ALL or name in _choosing_names(file.relative_to(root))]
     if not chosen:
-        known = {ALL, *(name for file in ready_made for name in _names(file.relative_to(root)))}
+        known = {ALL, *(name for file in ready_made for name in _choosing_names(file.relative_to(root)))}
         raise _problem(f"{BUILTIN}{name}", f"no such ready-made rule or folder{did_you_mean(name, known)}")
     return chosen
 
 
-def _names(rule_file: Path) -> set[str]:
+def _choosing_names(rule_file: Path) -> set[str]:
     """The names that choose a rule file: its folder's, and those of the folders around it."""
     own = rule_file.parent
     return {*own.parts, own.as_posix(), *([DEFAULT] if own.name in DEFAULT_RULES else ())}

@@ -165,13 +165,13 @@ def _collect(written: Any, add: Callable[[_Collector, Any], None]) -> Patterns:
 
 def _add_name(collector: _Collector, item: object) -> None:
     if not isinstance(item, str):
-        raise ValueError(f"expected a text (a glob), found {_shown(item)}")
+        raise ValueError(f"expected a text (a glob), found {_found_text(item)}")
     collector.glob(item)
 
 
 def _add_tenant(collector: _Collector, item: object) -> None:
     if not isinstance(item, str):
-        raise ValueError(f"expected the name of a tenant, found {_shown(item)}")
+        raise ValueError(f"expected the name of a tenant, found {_found_text(item)}")
     collector.exact.add(checked_tenant(item))
 
 
@@ -181,7 +181,7 @@ def _add_prompt(collector: _Collector, item: object) -> None:
     elif isinstance(item, str):
         collector.exact.add(normalised_prompt(item))
     else:
-        raise ValueError(f"expected a text or {{$regex: ...}}, found {_shown(item)}")
+        raise ValueError(f"expected a text or {{$regex: ...}}, found {_found_text(item)}")
 
 
 def _add_attribute(collector: _Collector, item: Any) -> None:
@@ -192,10 +192,10 @@ def _add_attribute(collector: _Collector, item: Any) -> None:
     elif (scalar := scalar_key(item)) is not None:
         collector.exact.add(scalar)
     else:
-        raise ValueError(f"expected a text, number, true, false or {{$regex: ...}}, found {_shown(item)}")
+        raise ValueError(f"expected a text, number, true, false or {{$regex: ...}}, found {_found_text(item)}")
 
 
-def _shown(item: object) -> str:
+def _found_text(item: object) -> str:
     if isinstance(item, dict | list):
         return "an object" if isinstance(item, dict) else "a list"
     return "nothing" if item is None else repr(item)

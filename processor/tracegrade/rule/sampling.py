@@ -29,12 +29,12 @@ class Sample(FileModel):
         return self.share == 1.0 or sample_point(subject) < self.share
 
 
-def _read(value: Any) -> Any:
+def _as_object(value: Any) -> Any:
     if isinstance(value, str):
         raise ValueError(f"expected a share such as 0.1, or {{share: 0.1, keep_failures: true}}, found {value!r}")
     return {"share": value} if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 Sampled: TypeAlias = Annotated[
-    Sample, BeforeValidator(_read, json_schema_input_type=Annotated[float, Field(gt=0, le=1)] | Sample)
+    Sample, BeforeValidator(_as_object, json_schema_input_type=Annotated[float, Field(gt=0, le=1)] | Sample)
 ]

@@ -19,7 +19,7 @@ def model_in(folder: str | None) -> "StaticModel | None":
     Raises:
         WrongValue: as `StaticModel`.
     """
-    return None if folder is None else _read(folder, _stamp(folder))
+    return None if folder is None else _load_model(folder, _stamp(folder))
 
 
 def _stamp(folder: str) -> tuple[object, ...]:
@@ -28,7 +28,7 @@ def _stamp(folder: str) -> tuple[object, ...]:
 
 
 @lru_cache(maxsize=1)
-def _read(folder: str, stamp: tuple[object, ...]) -> "StaticModel":
+def _load_model(folder: str, stamp: tuple[object, ...]) -> "StaticModel":
     return StaticModel(folder)
 
 

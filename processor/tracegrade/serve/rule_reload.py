@@ -28,7 +28,7 @@ class RuleReload:
         self._settings = settings
         self._quotas = quotas or QuotasSettings()
         self._telemetry = telemetry
-        self._stamp, found = self._read()
+        self._stamp, found = self._stamped_rules()
         if isinstance(found, TraceGradeError):
             raise found
         self.in_force = found
@@ -37,7 +37,7 @@ class RuleReload:
     def _stamp_now(self) -> tuple[object, ...]:
         return rules_stamp(self._settings.paths, allow_code=self._settings.allow_code)
 
-    def _read(self) -> tuple[tuple[object, ...], RuleSet | TraceGradeError]:
+    def _stamped_rules(self) -> tuple[tuple[object, ...], RuleSet | TraceGradeError]:
         """The stamp and the rules of one moment, or what is wrong with them.
 
         Files that change while they are read, as a ConfigMap's do all at once, are read again: some are old, some new.
@@ -65,7 +65,7 @@ class RuleReload:
         """The rules in the files now; None when they are already in force, or wrong, which is logged once."""
         if self._stamp_now() == self._stamp:
             return None
-        self._stamp, found = self._read()
+        self._stamp, found = self._stamped_rules()
         if isinstance(found, TraceGradeError):
             self._refuse(found)
             return None

@@ -107,7 +107,7 @@ def incident_id(lead: StoredAlert) -> str:
 
 def open_incidents(connection: Connection) -> list[Incident]:
     """The incidents of which an alert fires now, oldest first."""
-    return list(reversed(_read(connection, incidents.c.ends_ns.is_(None))))
+    return list(reversed(_incidents_where(connection, incidents.c.ends_ns.is_(None))))
 
 
 def recent_incidents(
@@ -133,12 +133,12 @@ def recent_incidents(
     wanted = fires if firing else or_(fires, incidents.c.ends_ns >= ended_after_ns)
     if begun_by_ns is not None:
         wanted = and_(wanted, incidents.c.starts_ns <= begun_by_ns)
-    return _read(connection, wanted, limit, result_filter)
+    return _incidents_where(connection, wanted, limit, result_filter)
 
 
 def stored_incident(connection: Connection, id_: str) -> Incident | None:
     """The incident with this id; None when there is none."""
-    return next(iter(_read(connection, incidents.c.id == id_)), None)
+    return next(iter(_incidents_where(connection, incidents.c.id == id_)), None)
 
 
 def incident_named(connection: Connection, written: str) -> Incident | None:
@@ -183,7 +183,7 @@ def _is_over(before_ns: int) -> Any:
     return or_(alerts.c.incident.is_(None), alerts.c.incident.in_(over))
 
 
-def _read(
+def _incidents_where(
     connection: Connection, wanted: Any, limit: int | None = None, result_filter: ResultFilter | None = None
 ) -> list[Incident]:
     query = select(incidents).where(wanted)

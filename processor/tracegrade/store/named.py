@@ -50,7 +50,7 @@ def trace_id_named(connection: Connection, written: str, *, run: str = LIVE, ses
             f"{written!r}: no stored {what} has this id, or one that begins so; expected 32 hex digits, or the first "
             f"{_SHORTEST} or more of a trace in the store: 'tracegrade traces list' shows them"
         )
-    shown = [_shown(row) for row in named.values()]
+    shown = [_row_text(row) for row in named.values()]
     raise NotFound(f"{written!r} names several: {_some(shown)}; write more of the id of one")
 
 
@@ -117,7 +117,7 @@ def _rows(connection: Connection, *conditions: Any) -> Sequence[Row[Any]]:
     return connection.execute(query).all()
 
 
-def _shown(row: Row[Any]) -> str:
+def _row_text(row: Row[Any]) -> str:
     what = f"trace of {row.service or 'an unnamed service'}" if row.is_trace else f"session {row.session}"
     return f"{bytes(row.trace_id).hex()} ({what})"
 

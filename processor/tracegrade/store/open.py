@@ -67,18 +67,18 @@ def _make_ready(engine: Engine, read_only: bool, update: bool, updating: Callabl
     with reading(engine) as connection:
         found = _version(connection)
     if problem := unfit(found, is_file=database(engine).is_file, read_only=read_only, update=update):
-        raise StoreError(f"{_shown(engine)}: {problem}")
+        raise StoreError(f"{_shown_url(engine)}: {problem}")
     if found is None:
         _create(engine)
     elif found == VERSION:
         if not read_only:
             _add_tables_of_parts(engine)
     else:
-        logger.info("%s: bringing tables of version %s up to date (%s)", _shown(engine), found, VERSION)
+        logger.info("%s: bringing tables of version %s up to date (%s)", _shown_url(engine), found, VERSION)
         if updating is not None:
             updating()
         _migrate(engine)
-        logger.info("%s: up to date", _shown(engine))
+        logger.info("%s: up to date", _shown_url(engine))
 
 
 def _add_tables_of_parts(engine: Engine) -> None:
@@ -185,7 +185,7 @@ def check_version(connection: Connection) -> None:
     found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
     if found != VERSION:
         raise StoreError(
-            f"{_shown(connection.engine)}: its tables were changed to version {found} meanwhile, and this "
+            f"{_shown_url(connection.engine)}: its tables were changed to version {found} meanwhile, and this "
             f"process knows {VERSION}; start the TraceGrade of that version in its place. Nothing is lost: what is "
             "not stored yet is in the results journal"
         )
@@ -240,5 +240,5 @@ def _migrate(engine: Engine) -> None:
         command.upgrade(config, "head")
 
 
-def _shown(engine: Engine) -> str:
+def _shown_url(engine: Engine) -> str:
     return database(engine).shown(engine.url)

@@ -154,18 +154,18 @@ def _traces(source: Engine, found: Salvaged, advance: Callable[[int], object]) -
         batch = []
         with source.connect() as connection:
             try:
-                batch = list(_read(connection, first, first + _TRACES_A_BATCH - 1))
+                batch = list(_results_between(connection, first, first + _TRACES_A_BATCH - 1))
             except (SQLAlchemyError, sqlite3.Error, TraceGradeError):
                 for one in range(first, min(first + _TRACES_A_BATCH, last + 1)):
                     try:
-                        batch += _read(connection, one, one)
+                        batch += _results_between(connection, one, one)
                     except (SQLAlchemyError, sqlite3.Error, TraceGradeError):
                         found.unreadable_traces += 1
         advance(len(batch))
         yield batch
 
 
-def _read(connection: Connection, first: int, last: int) -> Iterator[TraceResult]:
+def _results_between(connection: Connection, first: int, last: int) -> Iterator[TraceResult]:
     columns = schema.traces.c
     query = select(columns.judged, columns.spans).where(columns.number.between(first, last)).order_by(columns.number)
     for judged, spans in connection.execute(query):

@@ -22,7 +22,9 @@ def hints_of(suite: StoredSuite) -> list[str]:
 def hints_of_run(suite: Suite) -> list[str]:
     """Of a suite as a run takes it, from a file or the store, what makes cases of it fail with every model."""
     return [
-        *_uncallable({case.id: _names(case.criteria.get("expected_tool")) for case in suite.cases}, suite.tool_names)
+        *_uncallable(
+            {case.id: _expected_tools(case.criteria.get("expected_tool")) for case in suite.cases}, suite.tool_names
+        )
     ]
 
 
@@ -75,10 +77,10 @@ def _vague_prompts(suite: StoredSuite, tools: Mapping[str, Mapping[str, Any]]) -
 
 
 def _expected(case: StoredCase) -> list[str]:
-    return _names(case.body.get("expected_tool"))
+    return _expected_tools(case.body.get("expected_tool"))
 
 
-def _names(expected: JsonValue) -> list[str]:
+def _expected_tools(expected: JsonValue) -> list[str]:
     return [] if expected is None else [str(name) for name in (expected if isinstance(expected, list) else [expected])]
 
 

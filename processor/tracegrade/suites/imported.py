@@ -66,7 +66,7 @@ def _refuse_constant(name: str) -> None:
 def object_at(value: JsonValue, where: str) -> JsonObject:
     """`value`, which must be an object."""
     if not isinstance(value, dict):
-        raise SuiteError(f"{where}: expected an object, found {_shown(value)}")
+        raise SuiteError(f"{where}: expected an object, found {_cut_json(value)}")
     return value
 
 
@@ -75,7 +75,7 @@ def list_at(value: JsonValue, where: str) -> list[JsonValue]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise SuiteError(f"{where}: expected a list, found {_shown(value)}")
+        raise SuiteError(f"{where}: expected a list, found {_cut_json(value)}")
     return value
 
 
@@ -84,11 +84,11 @@ def text_at(value: JsonValue, where: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise SuiteError(f"{where}: expected a text, found {_shown(value)}")
+        raise SuiteError(f"{where}: expected a text, found {_cut_json(value)}")
     return value
 
 
-def _shown(value: JsonValue) -> str:
+def _cut_json(value: JsonValue) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else text[:57] + "..."
 

@@ -150,7 +150,7 @@ def wrong_fields(case: Mapping[str, JsonValue]) -> tuple[list[str], list[str]]:
             if item["type"] == "extra_forbidden":
                 unknown.append(f"{dotted(item['loc'][:-1])}: {item['loc'][-1]!r} is not known")
             else:
-                wrong.append(_said(item, WrittenCase))
+                wrong.append(_mistake_text(item, WrittenCase))
         return wrong, unknown
     return [], []
 
@@ -163,7 +163,7 @@ def wrong_tools(tools: Iterable[JsonValue]) -> list[str]:
         try:
             name = WrittenTool.model_validate(tool).function.name
         except ValidationError as error:
-            found += [f"tools[{place}].{_said(item, WrittenTool)}" for item in error.errors(include_url=False)]
+            found += [f"tools[{place}].{_mistake_text(item, WrittenTool)}" for item in error.errors(include_url=False)]
             continue
         if (first := places.setdefault(name, place)) != place:
             found.append(
@@ -173,7 +173,7 @@ def wrong_tools(tools: Iterable[JsonValue]) -> list[str]:
     return found
 
 
-def _said(item: Any, model: type[BaseModel]) -> str:
+def _mistake_text(item: Any, model: type[BaseModel]) -> str:
     return f"{dotted(item['loc'])}: {message_of(item, model)}"
 
 

@@ -185,7 +185,7 @@ class Conditions:
             since_ns = held.since_ns if held is not None else self._now_ns()
             self._current[key] = Condition(name, where, since_ns, message)
         if held is None:
-            logger.warning("%s: %s", _shown(name, where), message)
+            logger.warning("%s: %s", _full_name(name, where), message)
 
     def end(self, name: str, where: str = "") -> None:
         """It is not so, or no more."""
@@ -193,7 +193,7 @@ class Conditions:
             held = self._current.pop((name, where), None)
         if held is not None:
             lasted = elapsed_text(max(0, self._now_ns() - held.since_ns))
-            logger.warning("%s is over, after %s", _shown(name, where), lasted)
+            logger.warning("%s is over, after %s", _full_name(name, where), lasted)
 
     def say(self, name: str, message: str | None, where: str = "") -> None:
         """`begin` with `message`, `end` for None."""
@@ -222,5 +222,5 @@ def conditions_in(snapshot: dict[str, Any]) -> list[Condition]:
     return [Condition(**found) for found in snapshot.get("conditions", ())]
 
 
-def _shown(name: str, where: str) -> str:
+def _full_name(name: str, where: str) -> str:
     return f"{name} ({where})" if where else name

@@ -162,7 +162,7 @@ class AgentTest:
             paths = [rules] if isinstance(rules, str | Path) else rules
             rule_id, rule_set = rule, self._load(paths or self._rules)
         else:
-            inline = self._read(partial(_inline, rule))
+            inline = self._or_failure(partial(_inline, rule))
             rule_id, rule_set = inline.id, RuleSet([inline])
         judged = self._judge(rule_set, 1, within)
         if len(judged.outcomes(rule_id)) < runs:  # those to come may have begun in no thread yet
@@ -174,9 +174,9 @@ class AgentTest:
         found = [path if str(path).startswith(BUILTIN) else self._root / path for path in paths]
         if not found:
             self._fail("no rules to judge by: name their files, or set tracegrade_rules in the settings of pytest")
-        return self._read(lambda: load_rules(found, allow_code=self._allow_code))
+        return self._or_failure(lambda: load_rules(found, allow_code=self._allow_code))
 
-    def _read(self, read: Callable[[], Read]) -> Read:
+    def _or_failure(self, read: Callable[[], Read]) -> Read:
         """What `read` gives; a mistake in a rule is the failure of the test, without the way to where it was found."""
         __tracebackhide__ = True
         try:

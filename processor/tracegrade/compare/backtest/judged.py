@@ -62,14 +62,14 @@ class OtherRules:
 
     def judge(self, found: Extraction | Session) -> Sequence[Decision]:
         """What these rules decide of a trace or session."""
-        rule_set, prices = _read(self)
+        rule_set, prices = _rules_and_prices(self)
         if isinstance(found, Session):
             return judge_session(found, rule_set, cost_of=prices)
         return judge_extraction(found, rule_set, cost_of=prices).decisions
 
 
 @cache
-def _read(other: OtherRules) -> tuple[RuleSet, Prices]:
+def _rules_and_prices(other: OtherRules) -> tuple[RuleSet, Prices]:
     rule_set = other.reading.load(other.paths).only(other.ids)
     return rule_set, Prices(dict(other.prices))
 

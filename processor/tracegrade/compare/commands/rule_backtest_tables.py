@@ -27,7 +27,7 @@ _STYLES = {"fail": "bold red", "pass": "green", "error": "bold magenta", "not_ev
 def print_backtest(found: "Backtest", links: "Links") -> None:
     """Print all of a backtest; `links` are the addresses of traces."""
     if found.changes:
-        print_line(_what(found))
+        print_line(_summary(found))
         whole = ["before", "after", "newly fail", "newly pass", "no longer matched"]
         print_table("", _RULE_COLUMNS, list(_rule_rows(found)), whole=whole)
         examples = list(_example_rows(found, links))
@@ -48,7 +48,7 @@ def backtest_markdown(found: "Backtest", links: "Links") -> str:
     parts = [f"## {_headline(found)}"]
     if found.changes:
         rows = [[as_markdown(cell) for cell in row] for row in _rule_rows(found)]
-        parts += [as_markdown(_what(found)), markdown_table(_RULE_COLUMNS, rows)]
+        parts += [as_markdown(_summary(found)), markdown_table(_RULE_COLUMNS, rows)]
         named = [
             [as_markdown(change.rule.id), _words(example), link_markdown(example.trace_id, links)]
             for change, example in _examples(found)
@@ -98,7 +98,7 @@ def _headline(found: "Backtest") -> str:
     return f"Backtest: {count(fails, 'subject')} newly fail, {passes} newly pass"
 
 
-def _what(found: "Backtest") -> str:
+def _summary(found: "Backtest") -> str:
     which = "what was judged live" if found.against == "live" else found.against
     times = f"{time_text(found.since_ns)} to {time_text(found.until_ns)} (UTC)"
     number: Counter[str] = Counter(found.states.values())

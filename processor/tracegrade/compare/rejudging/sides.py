@@ -88,12 +88,12 @@ def _job(connection: Connection, chosen: ResultFilter, by: Rejudging) -> ReplayJ
     enough = KeptEnough(by.rule_set, by.settings, rule_sets_so_far(connection))
     return by.job(
         _RUN,
-        partial(_shown, chosen.release),
+        partial(_judged_again, chosen.release),
         Kept(enough.says, partial(_left_out, chosen.release), chosen.release is not None),
     )
 
 
-def _shown(release: str | None, judged: Judged) -> _JudgedAgain | LeftOut:
+def _judged_again(release: str | None, judged: Judged) -> _JudgedAgain | LeftOut:
     """What is needed of a trace or session that was judged again: plain values, which a worker hands back."""
     of = judged.session if isinstance(judged, JudgedSession) else judged.judgement.extraction
     if release is not None and release_of(of) != release:

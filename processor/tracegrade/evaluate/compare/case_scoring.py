@@ -268,8 +268,8 @@ def values_agree(expected: JsonValue, actual: JsonValue, config: ScoringConfig, 
     if config.mode == "numeric_tolerance":
         if (distance := _distance(expected, actual)) is not None:
             return distance <= config.epsilon
-        return _text(expected, work) == _text(actual, work)
-    wanted, found = _text(expected, work), _text(actual, work)
+        return _counted_json(expected, work) == _counted_json(actual, work)
+    wanted, found = _counted_json(expected, work), _counted_json(actual, work)
     if config.mode == "contains":
         return wanted.lower() in found.lower() or found.lower() in wanted.lower()
     try:
@@ -281,7 +281,7 @@ def values_agree(expected: JsonValue, actual: JsonValue, config: ScoringConfig, 
     return expression.search(encoded) is not None
 
 
-def _text(value: JsonValue, work: Work) -> str:
+def _counted_json(value: JsonValue, work: Work) -> str:
     text = json_text(value)
     work.spend(1 + len(text) // CHARACTERS_READ_PER_STEP)
     return text

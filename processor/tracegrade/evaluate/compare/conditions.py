@@ -74,8 +74,8 @@ class Conditions(ParameterModel):
         said += [f"{count(len(calls), 'call')} (expected {self.calls})"] if self.calls is not None else []
         if self.failed_calls is not None:
             said.append(f"{count(_failed(calls), 'failed call')} (expected {self.failed_calls})")
-        said += [f"required and called: {_shown(sequence)}" for sequence in self.required]
-        said += [f"not called: {_shown(sequence)}" for sequence in self.forbidden]
+        said += [f"required and called: {_sequence_text(sequence)}" for sequence in self.required]
+        said += [f"not called: {_sequence_text(sequence)}" for sequence in self.forbidden]
         return said + (["only allowed tools were called"] if self.allowed is not None else [])
 
     def _broken(self, calls: Sequence[ToolCall], groups: Groups, comparison: NameComparison) -> Iterator[str]:
@@ -92,10 +92,10 @@ class Conditions(ParameterModel):
             yield f"{count(steps, 'step')} (expected {self.steps})"
         for sequence in self.required:
             if not _occurs(sequence, names, comparison) and not _may_occur(sequence, names, groups, comparison):
-                yield f"required but not called: {_shown(sequence)}"
+                yield f"required but not called: {_sequence_text(sequence)}"
         for sequence in self.forbidden:
             if _occurs(sequence, _as_ordered(sequence, names, groups), comparison):
-                yield f"forbidden but called: {_shown(sequence)}"
+                yield f"forbidden but called: {_sequence_text(sequence)}"
         if others := self._not_allowed(names, comparison):
             yield f"not allowed but called: {listed(others)}"
 
@@ -189,5 +189,5 @@ def _as_ordered(sequence: str | Sequence[str], names: Sequence[str], groups: Gro
     return ordered
 
 
-def _shown(sequence: str | Sequence[str]) -> str:
+def _sequence_text(sequence: str | Sequence[str]) -> str:
     return listed([sequence]) if isinstance(sequence, str) else " then ".join(listed([name]) for name in sequence)

@@ -134,13 +134,13 @@ class Keys:
 
     def pessimistic(self) -> Sides:
         """The keys of both sides, where what is unknown agrees with nothing; it stays on the first side."""
-        return self._read(UNKNOWN, None)
+        return self._keys_with(UNKNOWN, None)
 
     def optimistic(self) -> Sides:
         """The keys of both sides, where what is unknown agrees with all."""
-        return self._read(ANY, ANY)
+        return self._keys_with(ANY, ANY)
 
-    def _read(self, first: Key | None, other: Key | None) -> Sides:
+    def _keys_with(self, first: Key | None, other: Key | None) -> Sides:
         """The keys of both sides, with these in place of unknown ones."""
         if not self.unknown:
             return self.of_first, self.of_other

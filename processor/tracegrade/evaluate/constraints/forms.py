@@ -309,7 +309,7 @@ FORMS: tuple[type[Form], ...] = (
 _FORM_OF = {way[0]: form for form in FORMS for way in form.ways()}
 
 
-def _read(value: Any, info: ValidationInfo) -> Form:
+def _form_of(value: Any, info: ValidationInfo) -> Form:
     if isinstance(value, Form):
         return value
     if not isinstance(value, dict):
@@ -410,5 +410,5 @@ class _Shapes:
 
 
 Constraint: TypeAlias = Annotated[
-    Form, Compiler(_read), PlainSerializer(lambda form: form.model_dump(by_alias=True, exclude_none=True)), _Shapes()
+    Form, Compiler(_form_of), PlainSerializer(lambda form: form.model_dump(by_alias=True, exclude_none=True)), _Shapes()
 ]

@@ -160,7 +160,7 @@ class FromMatcher(Matcher):
         work.spend(_STEPS_OF_A_LOOK * len(self.sources))
         if evidence.redacted and holds_mask(actual):
             return work.unknown_value(actual)
-        if any(self._seen(actual, source, evidence, work) for source in self.sources):
+        if any(self._is_source_of(actual, source, evidence, work) for source in self.sources):
             return True
         return self._may_come_from(actual, evidence, work.position)
 
@@ -214,7 +214,7 @@ class FromMatcher(Matcher):
         if work.evidence is not None:
             yield self._looked_up(work.evidence, work.position)
 
-    def _seen(self, actual: JsonValue, source: Source, evidence: "Evidence", work: Work) -> bool:
+    def _is_source_of(self, actual: JsonValue, source: Source, evidence: "Evidence", work: Work) -> bool:
         if not source.tool:
             if evidence.prompt is None:
                 return False

@@ -84,12 +84,12 @@ def _defined(evidence: Evidence) -> dict[str, JsonSchema]:
         name: _compiled(text) if len(text) <= _LONGEST_REMEMBERED else _compiled.__wrapped__(text)
         for name in dict.fromkeys(evidence.once(names))
         if isinstance(definition := definitions.get(name), dict)
-        for text in (_text(definition),)
+        for text in (_schema_key(definition),)
     }
     return {name: schema for name, schema in compiled.items() if schema is not None}
 
 
-def _text(definition: JsonValue) -> bytes | str:
+def _schema_key(definition: JsonValue) -> bytes | str:
     """A definition as what its schema is remembered by."""
     try:
         return orjson.dumps(definition, option=orjson.OPT_SORT_KEYS)

@@ -130,7 +130,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
 
 def _justify(expression: CelExpression, variables: _Variables, evidence: Evidence, *, holds: bool) -> Justification:
     found = islice(values_read(expression.tree, variables.of(evidence, expression)), _MAX_SHOWN)
-    read = {path: _shown(value) for path, value in found}
+    read = {path: _bounded_value(value) for path, value in found}
     said = f"; it read {listed(read)}" if read else ""
     text = (
         f"The condition is true ({count(len(evidence.calls), 'call')})." if holds else f"The condition is false{said}."
@@ -149,7 +149,7 @@ def _extent(evidence: Evidence, expression: CelExpression) -> Extent:
     return extent_of(len(evidence.calls), handoffs, read)
 
 
-def _shown(value: JsonValue) -> JsonValue:
+def _bounded_value(value: JsonValue) -> JsonValue:
     return f"{len(value)} items" if isinstance(value, list) else bounded(value)
 
 

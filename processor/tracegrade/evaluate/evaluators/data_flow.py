@@ -163,8 +163,8 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         if unknown is not None:
             text = "It cannot be decided whether a value reached the target."
             return Score(0.0, {"flows": []}, text, range=Range(0.0, 1.0, sentence(unknown)))
-    shown: list[JsonValue] = [_shown(flow, evidence) for flow in flows[:_MAX_SHOWN]]
-    return Score(0.0 if flows else 1.0, {"flows": shown}, _said(flows, evidence, sources, targets))
+    shown: list[JsonValue] = [_flow_json(flow, evidence) for flow in flows[:_MAX_SHOWN]]
+    return Score(0.0 if flows else 1.0, {"flows": shown}, _explanation(flows, evidence, sources, targets))
 
 
 def _found(
@@ -253,7 +253,7 @@ def _unknown(evidence: Evidence, sources: Meant, targets: Meant) -> Unknown | No
     return None
 
 
-def _said(flows: Sequence[_Flow], evidence: Evidence, sources: Meant, targets: Meant) -> str:
+def _explanation(flows: Sequence[_Flow], evidence: Evidence, sources: Meant, targets: Meant) -> str:
     if not flows:
         returned_by, given_to = ([evidence.calls[place].name for place in side.places] for side in (sources, targets))
         if not returned_by:
@@ -267,7 +267,7 @@ def _said(flows: Sequence[_Flow], evidence: Evidence, sources: Meant, targets: M
     return f"A value returned by {numbered(evidence, source.place)} was passed to {into}{more}."
 
 
-def _shown(flow: _Flow, evidence: Evidence) -> JsonValue:
+def _flow_json(flow: _Flow, evidence: Evidence) -> JsonValue:
     def call(text: _Text) -> dict[str, JsonValue]:
         made = evidence.calls[text.place]
         return {"name": made.name, "call": text.place + 1, "span_id": made.span_id}

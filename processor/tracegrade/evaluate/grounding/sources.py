@@ -50,10 +50,10 @@ class Sources:
         self._texts: list[tuple[Source, str]] = []
         self._rounded: dict[int, dict[Decimal, Source]] = {}
         with suppress(EvaluatorError):
-            self._read(evidence)
+            self._add_all(evidence)
         self.steps = self._work.limit - self._work.left
 
-    def _read(self, evidence: Evidence) -> None:
+    def _add_all(self, evidence: Evidence) -> None:
         if evidence.prompt is not None:
             self._add(Source("prompt"), evidence.prompt)
         for number, call in enumerate(evidence.calls, 1):

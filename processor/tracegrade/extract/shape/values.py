@@ -95,7 +95,7 @@ def slot_of(path: tuple[str, ...]) -> Slot | None:
 def holds_value(path: tuple[str, ...], value: JsonValue) -> bool:
     """Whether a value at this path is the arguments or the result of a call, and not only what is said about them."""
     is_value = slot_of(path) in ("arguments", "result")
-    return is_value and (not is_flattened(value) or _shown(value, path) is not None)
+    return is_value and (not is_flattened(value) or _value_as_sent(value, path) is not None)
 
 
 def values_of(document: dict[str, JsonValue]) -> Values:
@@ -114,7 +114,7 @@ def values_of(document: dict[str, JsonValue]) -> Values:
         slot = slot_of(path)
         if slot is None:
             continue
-        shown = _shown(value, path)
+        shown = _value_as_sent(value, path)
         if shown is None or (slot == "arguments" and properties(parsed(shown)) is not None):
             continue
         if slot == "error":
@@ -166,7 +166,7 @@ def _speaks_of_call(path: tuple[str, ...]) -> bool:
     return any(not _OF_CALL.isdisjoint(words_of(part)) for part in path)
 
 
-def _shown(value: JsonValue, path: tuple[str, ...]) -> JsonValue:
+def _value_as_sent(value: JsonValue, path: tuple[str, ...]) -> JsonValue:
     """A value as it was sent; what lies flattened below a key is one object, or what its only member holds."""
     if not is_flattened(value):
         return _untyped(_without_media_type(value))
@@ -181,7 +181,7 @@ def _shown(value: JsonValue, path: tuple[str, ...]) -> JsonValue:
     if not content:
         return None
     if len(content) == 1 and _is_all(content[0], value[content[0]], path):
-        return _shown(value[content[0]], path)
+        return _value_as_sent(value[content[0]], path)
     return {key: _member(member) for key, member in value.items() if key != OWN}
 
 

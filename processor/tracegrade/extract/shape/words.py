@@ -119,7 +119,7 @@ def names_session(key: str) -> bool:
 _SESSIONS = (("session", "id"), ("conversation", "id"), ("thread", "id"))
 
 
-def _read(segment: str) -> KeyWords:
+def _key_words(segment: str) -> KeyWords:
     words = words_of(segment)
     if not words:
         return KeyWords((), None, True, False, False, False, False)
@@ -141,9 +141,9 @@ def _read(segment: str) -> KeyWords:
     )
 
 
-_learnt = lru_cache(_MAX_LEARNT)(_read)
+_learnt = lru_cache(_MAX_LEARNT)(_key_words)
 
 
 def read_segment(segment: str) -> KeyWords:
     """What one part of a key, between dots, says."""
-    return _learnt(segment) if len(segment) <= _LONGEST_LEARNT else _read(segment)
+    return _learnt(segment) if len(segment) <= _LONGEST_LEARNT else _key_words(segment)

@@ -126,7 +126,7 @@ def _at_paths(found: Redactor, keep: Sequence[str]) -> set[Finding]:
             if any(pattern.fullmatch(dotted(place)) for place in places)
         }
         if not here:
-            known = _shown(_paths(found, found.places)) or "nowhere in this trace"
+            known = _listed(_paths(found, found.places)) or "nowhere in this trace"
             raise NotPossible(f"--keep {path!r}: nothing to redact was found there; it was found at {known}")
         chosen |= here
     return chosen
@@ -157,7 +157,7 @@ def _refusal(found: Redactor, compared: set[Finding], rule_id: str) -> str:
     keep = " ".join(f"--keep '{path}'" for path in paths[:_MAX_NAMED])
     return (
         f"rule {rule_id} reads {count(len(compared), 'value')} that would be redacted ({by_detector}), and says "
-        f"something else of a stand-in; found at {_shown(paths)}. If that may be written as it is, give {keep}; of "
+        f"something else of a stand-in; found at {_listed(paths)}. If that may be written as it is, give {keep}; of "
         "made-up data, give --no-redact"
     )
 
@@ -167,6 +167,6 @@ def _paths(found: Redactor, findings: Collection[Finding]) -> list[str]:
     return list(dict.fromkeys(min(map(dotted, found.places[finding])) for finding in sorted(findings)))
 
 
-def _shown(paths: Sequence[str]) -> str:
+def _listed(paths: Sequence[str]) -> str:
     more = len(paths) - _MAX_NAMED
     return ", ".join(paths[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")

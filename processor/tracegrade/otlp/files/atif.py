@@ -136,13 +136,13 @@ class _Writer:
             clock = max(clock + 1, step.time_ns if of.is_timed else 0)
             end_ns = next((later.time_ns for later in of.steps[place + 1 :] if later.time_ns), 0) if of.is_timed else 0
             if step.source != "agent" or step.is_copied:
-                pending += [*_said(step), *_came_back(step)]
+                pending += [*_message_without_calls(step), *_came_back(step)]
                 continue
             if step.asks_model:
                 self._model_step(of, step, agent_id, pending, clock, end_ns)
                 pending = []
             else:
-                pending += _said(step)
+                pending += _message_without_calls(step)
             for number, call in enumerate(step.calls):
                 call_id = self._tool(of, step, call, number, agent_id, clock, end_ns)
                 for result in call.results:
@@ -173,8 +173,8 @@ class _Writer:
             s.REQUEST_MODEL: text(of.agent.get("model_name")),
             s.CONVERSATION_ID: of.session,
             s.TOOL_DEFINITIONS: _as_json(definitions) if definitions else "",
-            s.INPUT_MESSAGES: _messages([message for step in asked for message in _said(step)]),
-            s.OUTPUT_MESSAGES: _messages(_said(said)) if said is not None else "",
+            s.INPUT_MESSAGES: _messages([message for step in asked for message in _message_without_calls(step)]),
+            s.OUTPUT_MESSAGES: _messages(_message_without_calls(said)) if said is not None else "",
         }
         # They count where no step below has tokens of its own.
         totals = members(of.document.get("final_metrics"))
@@ -271,7 +271,7 @@ def _messages(messages: Sequence[JsonValue]) -> str:
     return _as_json([*messages]) if messages else ""
 
 
-def _said(step: Step) -> list[JsonValue]:
+def _message_without_calls(step: Step) -> list[JsonValue]:
     """The message of a step, without what it calls; [] without one."""
     parts = _parts(step)
     return [{"role": "assistant" if step.source == "agent" else step.source, "parts": parts}] if parts else []

@@ -165,7 +165,7 @@ class SourceReport:
         for file in self._files.values():
             for name in file.formats:
                 by_format.setdefault(name, []).append(file.name)
-        return [f"{_HEADS.get(name, f'Taken for {name}')}: {_names(files)}" for name, files in by_format.items()]
+        return [f"{_HEADS.get(name, f'Taken for {name}')}: {_file_names(files)}" for name, files in by_format.items()]
 
     @property
     def with_remarks(self) -> list[FileRead]:
@@ -183,7 +183,7 @@ def _were(number: int) -> str:
     return "was" if number == 1 else "were"
 
 
-def _names(files: list[str]) -> str:
+def _file_names(files: list[str]) -> str:
     if len(files) <= _MAX_NAMES:
         return ", ".join(files)
     return f"{count(len(files), 'file')}, the first: {', '.join(files[:_MAX_NAMES])}"

@@ -86,7 +86,7 @@ class ByPlace:
         if action is not None:
             return self._acted(action, value, names)
         if isinstance(value, str):
-            return self._text(value, kinds, names, depth, encodings)
+            return self._redacted_text(value, kinds, names, depth, encodings)
         if not isinstance(value, dict | list):
             return self._unlisted(value, names)
         if depth >= _MAX_DEPTH:
@@ -131,10 +131,12 @@ class ByPlace:
         self.done.append("mask")
         return mask()
 
-    def _text(self, text: str, kinds: Kinds, names: Names, depth: int, encodings: int) -> "JsonValue | Dropped":
+    def _redacted_text(
+        self, text: str, kinds: Kinds, names: Names, depth: int, encodings: int
+    ) -> "JsonValue | Dropped":
         if self._rules_within(names) and encodings < _MAX_ENCODINGS:
             if type_ := type_before(text):
-                other = self._text(text[len(type_) :], kinds, names, depth, encodings + 1)
+                other = self._redacted_text(text[len(type_) :], kinds, names, depth, encodings + 1)
                 return type_ + other if isinstance(other, str) else other
             found = _decoded(text)
             if isinstance(found, dict | list):

@@ -76,17 +76,17 @@ class StoredTraces:
 
     def session(self, key: SessionKey) -> KnownSession | None:
         """The session of this tenant and id, if the store holds it."""
-        stored = self._read(lambda connection: stored_session(connection, *key))
+        stored = self._read_patiently(lambda connection: stored_session(connection, *key))
         return _known(stored) if stored is not None else None
 
     def sessions_going_on(self) -> list[KnownSession]:
         """The sessions that had not ended when an earlier process stopped."""
-        going_on = self._read(sessions_going_on)
+        going_on = self._read_patiently(sessions_going_on)
         return [_known(stored) for stored in going_on if self._share.takes(stored.own_id)]
 
     def turns(self, of: int, shares: Collection[int], limit: int) -> list[SessionTurn]:
         """The turns of sessions in these shares; of PostgreSQL alone."""
-        return self._read(lambda connection: waiting_turns(connection, of, shares, limit))
+        return self._read_patiently(lambda connection: waiting_turns(connection, of, shares, limit))
 
     def forget_turns(self, turns: Collection[SessionTurn]) -> None:
         """Delete turns whose sessions are judged and stored."""
@@ -99,9 +99,9 @@ class StoredTraces:
 
     def judged_by_all_ns(self) -> int:
         """The store holds what came up to this time to any judge; 0 while that is not known."""
-        return self._read(slowest_ns) or 0
+        return self._read_patiently(slowest_ns) or 0
 
-    def _read(self, read: Callable[[Connection], Read]) -> Read:
+    def _read_patiently(self, read: Callable[[Connection], Read]) -> Read:
         def attempt() -> Read:
             with self._engine.connect() as connection:
                 return read(connection)

@@ -144,7 +144,7 @@ class SessionTurns:
     def judged(self, judge: RecordJudge) -> Iterator[JudgedSession]:
         """The sessions of the turns that have come, and those that have ended."""
         clock_ns = self._clock()  # before turns are read: all up to then are there
-        while records := self._read():
+        while records := self._next_records():
             for record in records:
                 if not is_erased(record.payload):
                     yield from judge.turn(decode_turn(record.payload))
@@ -163,7 +163,7 @@ class SessionTurns:
             self._reader.close()
         self._committed.close()
 
-    def _read(self) -> list[Record]:
+    def _next_records(self) -> list[Record]:
         if self._reader is None:
             self._reader = JournalReader(self._folder.turns)
             self.read_to = self._committed.load() or 0

@@ -91,7 +91,7 @@ class JudgeProcess:
         self._telemetry.add("tracegrade.judge.restarts", reason=reason)
         await self._note_what_ended(beat, reason, ended.exit_code)
         reached = beat.position if beat is not None else 0
-        self._telemetry.conditions.begin("judge_down", _told(reason, ended.exit_code), self._where)
+        self._telemetry.conditions.begin("judge_down", _end_text(reason, ended.exit_code), self._where)
         got_further = reached > self._furthest
         self._furthest = max(self._furthest, reached)
         return Restart(reason, got_further)
@@ -166,7 +166,7 @@ def _ended_by(exit_code: int) -> str:
     return signal.Signals(-exit_code).name if exit_code < 0 else f"exit code {exit_code}"
 
 
-def _told(reason: str, exit_code: int) -> str:
+def _end_text(reason: str, exit_code: int) -> str:
     if exit_code == EXIT_USAGE:
         return "it cannot start as it is configured; its log says why"
     if exit_code == EXIT_NOT_YET:

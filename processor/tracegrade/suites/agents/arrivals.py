@@ -95,10 +95,10 @@ class Arrivals:
         resources, scopes, items = PATHS[signal]
         with self._changed:
             for resource in getattr(request, resources):
-                said = _said(resource.resource.attributes)
+                said = _unit_attributes(resource.resource.attributes)
                 for scope in getattr(resource, scopes):
                     for item in getattr(scope, items):
-                        self._place(signal, item, resource, scope, said | _said(item.attributes))
+                        self._place(signal, item, resource, scope, said | _unit_attributes(item.attributes))
             self._changed.notify_all()
 
     def _place(self, signal: Signal, item: Any, resource: Any, scope: Any, said: Mapping[str, str]) -> None:
@@ -184,7 +184,7 @@ def _add(trace: OneTrace, signal: Signal, item: Any, resource: Any, scope: Any) 
     return size
 
 
-def _said(attributes: Any) -> dict[str, str]:
+def _unit_attributes(attributes: Any) -> dict[str, str]:
     """What a resource or a span says of its unit."""
     return {item.key: item.value.string_value for item in attributes if item.key in (s.CASE_ID, s.SUITE_UNIT)}
 

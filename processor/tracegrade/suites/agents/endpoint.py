@@ -58,7 +58,7 @@ class Endpoint:
         try:
             response = self._connections.post(self._url, payload, {**self._headers, "traceparent": traceparent})
             try:
-                return self._read(response)
+                return self._read_answer(response)
             finally:
                 response.close()
         except (HTTPError, OSError, ValueError) as error:
@@ -74,7 +74,7 @@ class Endpoint:
     def _late(self) -> Ended:
         return Ended(f"{self._shown} did not answer within {self._timeout_s:g} s", "timeout")
 
-    def _read(self, response: urllib3.BaseHTTPResponse) -> Ended:
+    def _read_answer(self, response: urllib3.BaseHTTPResponse) -> Ended:
         deadline_s = monotonic() + self._timeout_s
         text, length = b"", 0
         while part := response.read(_CHUNK, decode_content=True):

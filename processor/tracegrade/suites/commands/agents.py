@@ -122,15 +122,15 @@ def _agent(
         raise click.UsageError("--agent-command and --agent-url are two ways to ask one agent; give one of them")
     if headers and url is None:
         raise click.UsageError("--agent-header is sent to --agent-url; a command reads its environment")
-    words = _read("--agent-command", command_words, command) if command is not None else []
-    address = _read("--agent-url", checked_url, url) if url is not None else ""
+    words = _parsed("--agent-command", command_words, command) if command is not None else []
+    address = _parsed("--agent-url", checked_url, url) if url is not None else ""
     if listen is not None:
-        _read("--listen", split_endpoint, listen)
+        _parsed("--listen", split_endpoint, listen)
     key = (name if name is not None else name_of(words, address, os.environ)).strip()
     if not key or not key.isprintable() or len(key) > 100:
         raise click.UsageError(f"--agent-name: expected 1 to 100 printable characters, found {key!r}")
-    longest_s = _read("--agent-timeout", duration_s, timeout)
-    within_s = _read("--agent-spans-within", duration_s, within or (_AFTER_ANSWER if url else _AFTER_END))
+    longest_s = _parsed("--agent-timeout", duration_s, timeout)
+    within_s = _parsed("--agent-spans-within", duration_s, within or (_AFTER_ANSWER if url else _AFTER_END))
     for option, found_s in (("--agent-timeout", longest_s), ("--agent-spans-within", within_s)):
         if found_s <= 0:
             raise click.UsageError(f"{option}: expected a time longer than 0")
@@ -150,7 +150,7 @@ def _agent(
 V = TypeVar("V")
 
 
-def _read(option: str, read: Callable[[str], V], written: str) -> V:
+def _parsed(option: str, read: Callable[[str], V], written: str) -> V:
     try:
         return read(written)
     except ValueError as error:

@@ -153,7 +153,7 @@ def _check(
             raise SuiteError(f"{is_what} {never}, which is never asked")
         if any(port == number and _reaches(one, own) for own, number in listeners):
             raise SuiteError(f"{is_what} this TraceGrade itself (port {port}), which is never asked")
-    if all(map(_is_public, meant)) or any(_names(entry, host, port, meant) for entry in allowed.hosts):
+    if all(map(_is_public, meant)) or any(_allows(entry, host, port, meant) for entry in allowed.hosts):
         return
     kind = "loopback" if any(one.is_loopback for one in meant) else "private"
     option = f"--allow-host {host}, or " if allowed.has_option else ""
@@ -184,7 +184,7 @@ def _is_public(address: _Address) -> bool:
     return address.is_global and not (isinstance(address, IPv6Address) and address.is_site_local)
 
 
-def _names(entry: str, host: str, port: int, meant: Sequence[_Address]) -> bool:
+def _allows(entry: str, host: str, port: int, meant: Sequence[_Address]) -> bool:
     """Whether `entry`, HOST or HOST:PORT, allows `host`, by its name or by its address."""
     name, number = split_host(entry)
     return number in (None, port) and (name == host.lower() or name in map(str, meant))

@@ -67,7 +67,7 @@ def list_tools_at(
                 return await _listed_over_http(transport, answer_s)
         except Exception as error:
             assert transport is not None
-            raise transport.refused or transport.refusal(_said(error, answer_s, most_s)) from None
+            raise transport.refused or transport.refusal(_failure_text(error, answer_s, most_s)) from None
 
     found = asyncio.run(listed())
     sent = SentHeaders(headers)
@@ -95,7 +95,7 @@ def list_tools_of(server: str) -> Listed:
     try:
         return asyncio.run(listed())
     except Exception as error:  # whatever the SDK raises
-        raise SuiteError(f"{server}: {printable(_said(error, ANSWER_S, MOST_S))}") from None
+        raise SuiteError(f"{server}: {printable(_failure_text(error, ANSWER_S, MOST_S))}") from None
 
 
 def program_name(server: str) -> str:
@@ -189,7 +189,7 @@ def _name(server: Any) -> str:
     return next((name.strip()[:_SHOWN] for name in names if name and name.strip()), "")
 
 
-def _said(error: Exception, answer_s: float, most_s: float) -> str:
+def _failure_text(error: Exception, answer_s: float, most_s: float) -> str:
     """What a server does that ended the conversation."""
     from mcp.shared.exceptions import MCPError
     from mcp_types import CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT, UNSUPPORTED_PROTOCOL_VERSION

@@ -203,7 +203,7 @@ class ModelClient:
         try:
             response = self._connections.post(self._url, payload, self._headers)
             try:
-                text = self._read(response, deadline_s)
+                text = self._read_body(response, deadline_s)
             except BaseException:
                 response.close()  # what is left unread would be the next answer
                 raise
@@ -220,7 +220,7 @@ class ModelClient:
             raise self._refused(response, text, is_required)
         return self._document(text)
 
-    def _read(self, response: urllib3.BaseHTTPResponse, deadline_s: float) -> bytes:
+    def _read_body(self, response: urllib3.BaseHTTPResponse, deadline_s: float) -> bytes:
         parts, length = [], 0
         while part := response.read(_CHUNK, decode_content=True):
             parts.append(part)
@@ -237,7 +237,7 @@ class ModelClient:
         status = response.status
         is_named = is_required and _TOOL_CHOICE.search(text) is not None
         is_refused = is_required and status in _REFUSES_A_MEMBER
-        said = self._said(text)
+        said = self._error_message(text)
         message = f"{self._provider.base_url} answers {status}" + (f": {said}" if said else "")
         if 300 <= status < 400:
             there = without_secrets(response.headers.get("location", ""))
@@ -251,7 +251,7 @@ class ModelClient:
             return ModelError(message, status, refuses_required=is_refused, retry=Retry(wait_s))
         return ModelError(message, status, for_all=status in _FOR_EVERY_CASE, refuses_required=is_refused)
 
-    def _said(self, text: bytes) -> str:
+    def _error_message(self, text: bytes) -> str:
         """What an error says for people: ``error.message`` where there is one, else the beginning of the text."""
         shown = text[: 8 * _SHOWN].decode(errors="replace")
         try:
@@ -285,7 +285,7 @@ class ModelClient:
         if not isinstance(value, dict):
             raise ModelError(f"{self._provider.base_url} answers JSON that is not an object")
         if "choices" not in value and value.get("error"):
-            raise ModelError(f"{self._provider.base_url} answers an error: {self._said(text)}")
+            raise ModelError(f"{self._provider.base_url} answers an error: {self._error_message(text)}")
         return value
 
     def close(self) -> None:

@@ -69,7 +69,7 @@ def read_reply(answer: JsonObject, tools: Collection[str]) -> Reply:
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise ModelError("the first choice of the answer has no message")
-    text = _text(message.get("content"))
+    text = _joined_text(message.get("content"))
     calls = [call for number, item in enumerate(_written_calls(message)) for call in _calls(item, number)]
     if not calls and tools:
         for number, whole in enumerate(calls_in_text(text, tools)):
@@ -78,19 +78,19 @@ def read_reply(answer: JsonObject, tools: Collection[str]) -> Reply:
     return Reply(
         calls,
         text,
-        _text(message.get("refusal")),
-        _text(choice.get("finish_reason")),
+        _joined_text(message.get("refusal")),
+        _joined_text(choice.get("finish_reason")),
         _tokens(answer.get("usage")),
-        _text(answer.get("model")),
-        _text(answer.get("id")),
+        _joined_text(answer.get("model")),
+        _joined_text(answer.get("id")),
     )
 
 
-def _text(value: JsonValue) -> str:
+def _joined_text(value: JsonValue) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list):  # parts, as some servers write them
-        return "".join(_text(part.get("text")) for part in value if isinstance(part, dict))
+        return "".join(_joined_text(part.get("text")) for part in value if isinstance(part, dict))
     return ""
 
 
@@ -106,11 +106,11 @@ def _calls(written: JsonObject, number: int) -> list[RequestedCall]:
     """The call that was written, or those that stand in the place of its name: the first has its id and arguments."""
     function = written.get("function")
     function = function if isinstance(function, dict) else written
-    call_id = _text(written.get("id")) or f"call_{number}"
+    call_id = _joined_text(written.get("id")) or f"call_{number}"
     arguments, repaired, unreadable = _arguments(function.get("arguments"))
     inside = calls_in_name(function.get("name"))
     if not inside:
-        return [_call(call_id, _text(function.get("name")), arguments, repaired, unreadable)]
+        return [_call(call_id, _joined_text(function.get("name")), arguments, repaired, unreadable)]
     calls = []
     for place, whole in enumerate(inside, 1):
         own, _, unreadable = (arguments, "", "") if arguments and place == 1 else _arguments(whole.arguments)
@@ -121,7 +121,7 @@ def _calls(written: JsonObject, number: int) -> list[RequestedCall]:
 def _call(call_id: str, name: str, arguments: JsonObject, repaired: str, unreadable: str) -> RequestedCall:
     encoded = encodable(arguments)
     return RequestedCall(
-        call_id, _text(encodable(name)), encoded if isinstance(encoded, dict) else {}, repaired, unreadable
+        call_id, _joined_text(encodable(name)), encoded if isinstance(encoded, dict) else {}, repaired, unreadable
     )
 
 

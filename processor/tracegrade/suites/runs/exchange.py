@@ -52,14 +52,14 @@ def exchange(stored: TraceResult) -> list[Request]:
     for span in chats:
         sent = read_messages(span.attributes.get(INPUT_MESSAGES))
         reply = read_messages(span.attributes.get(OUTPUT_MESSAGES))
-        earlier = len(before) if list(map(_said, sent[: len(before)])) == before else 0
+        earlier = len(before) if list(map(_message_key, sent[: len(before)])) == before else 0
         told = _text_of(span)
         found.append(_request(span, "" if told == system else told, earlier, sent[earlier:], reply))
-        before, system = list(map(_said, [*sent, *reply])), told
+        before, system = list(map(_message_key, [*sent, *reply])), told
     return found
 
 
-def _said(message: Message) -> object:
+def _message_key(message: Message) -> object:
     """What a message says, wherever it stands."""
     calls = [(call.name, call.call_id, call.arguments) for call in message.calls]
     return message.role, message.text, calls, message.results

@@ -38,7 +38,7 @@ def experiment_for(connection: Connection, suite: StoredSuite, name: str | None,
         WrongValue: the name cannot be one.
     """
     if name is None:
-        return _own(connection, suite, now_ns)
+        return _experiment_of_suite(connection, suite, now_ns)
     check_experiment(connection, suite.tenant, "experiment", name)
     found = stored_experiment(connection, suite.tenant, name) or Experiment(suite.tenant, name, now_ns, None, 0)
     about = suite_about(connection, found)
@@ -51,10 +51,10 @@ def experiment_for(connection: Connection, suite: StoredSuite, name: str | None,
     return _about(connection, found, suite, own=found.own)
 
 
-def _own(connection: Connection, suite: StoredSuite, now_ns: int) -> Experiment:
+def _experiment_of_suite(connection: Connection, suite: StoredSuite, now_ns: int) -> Experiment:
     if (found := own_experiment(connection, suite.tenant, suite.id)) is not None:
         return found
-    for name in _names(suite):
+    for name in _possible_names(suite):
         found = stored_experiment(connection, suite.tenant, name)
         if found is not None and suite_about(connection, found) == suite.id:
             return _about(connection, found, suite, own=True)
@@ -69,7 +69,7 @@ def _about(connection: Connection, experiment: Experiment, suite: StoredSuite, *
     return about
 
 
-def _names(suite: StoredSuite) -> Iterator[str]:
+def _possible_names(suite: StoredSuite) -> Iterator[str]:
     """What a suite's own experiment may be called: as the suite, or also with its id."""
     name = rule_id_of(suite.name)
     yield name

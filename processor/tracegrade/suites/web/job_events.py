@@ -83,7 +83,7 @@ class JobEvents:
             more = False
             if (keys := _new(watched, seen, newest)) != []:
                 try:
-                    found, last, has_ended = await asyncio.to_thread(self._read, watched, seen, keys)
+                    found, last, has_ended = await asyncio.to_thread(self._next_events, watched, seen, keys)
                 except (StoreError, SQLAlchemyError) as error:  # unavailable: it may come
                     logger.debug("what happens in jobs is not known: %s", error)
                 else:
@@ -103,14 +103,14 @@ class JobEvents:
         self._waiting += 1
         try:
             if self._looking is None or self._looking.done():
-                self._looking = asyncio.create_task(self._look())
+                self._looking = asyncio.create_task(self._poll())
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._looked.wait(), 2 * LOOK_EVERY_S)
             return self._newest
         finally:
             self._waiting -= 1
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         while self._waiting:
             try:
                 self._newest = await asyncio.to_thread(self._read_newest)
@@ -131,7 +131,7 @@ class JobEvents:
         with self._sources.store() as connection:
             return newest_events(connection, None, time.time_ns() - _RECENT_NS)
 
-    def _read(
+    def _next_events(
         self, watched: Watched, seen: Mapping[Key, int], keys: Sequence[Key]
     ) -> tuple[list[dict[str, Any]], dict[Key, int], bool]:
         """The next events of these jobs, as they are sent; the last of each; and whether the one job has ended."""

@@ -41,10 +41,12 @@ class Way:
 async def act(request: Request) -> Response:
     """Judge the stored traces by the rule of the form, and show what that changes."""
     form = await form_of(request)
-    return await run_in_threadpool(_shown, request, form.get("rule", ""), form.get("since", "").strip() or SINCE)
+    return await run_in_threadpool(
+        _backtest_page, request, form.get("rule", ""), form.get("since", "").strip() or SINCE
+    )
 
 
-def _shown(request: Request, text: str, since: str) -> Response:
+def _backtest_page(request: Request, text: str, since: str) -> Response:
     values: dict[str, Any] = {"rule_id": request.path_params["rule_id"], "text": text, "since": since}
     values |= {"found": None, "problems": [], "problem": ""}
     title = f"Backtest of {values['rule_id']}"

@@ -103,7 +103,7 @@ class PartitionJudge:
             self._read_ns = message.broker_ns
             record = self._records.record(message, begin, end, self.judge.clock_ns)
             if record is not None:
-                yield from self._read(record)
+                yield from self._judge_record(record)
         self.judge.expect(())
         own_ns = clock_ns if clock_ns is not None and self.is_at_end else 0
         # Without a clock too: traces that a bound has cut wait for it, and no longer hold their position.
@@ -114,7 +114,7 @@ class PartitionJudge:
         """One question to the store for the traces of all of these, in place of one for each trace that begins."""
         self.judge.expect({key: None for message in messages if (key := trace_key(message)) is not None})
 
-    def _read(self, record: Record) -> Iterator[Judged]:
+    def _judge_record(self, record: Record) -> Iterator[Judged]:
         if record.known_as not in self._suspects.numbers:
             yield from self.judge.read(record)
             return

@@ -81,12 +81,12 @@ class KafkaRecords:
             raise NotTaken("empty", "it has no value; expected an OTLP request in protobuf")
         if len(value) > self._max_bytes:
             raise NotTaken("too_large", f"{len(value)} bytes; expected at most {self._max_bytes}")
-        checked = self._read(signal, value)
+        checked = self._check_request(signal, value)
         if signal is Signal.TRACES:
             _check_key(message.key, value)
         return checked
 
-    def _read(self, signal: Signal, value: bytes) -> Checked:
+    def _check_request(self, signal: Signal, value: bytes) -> Checked:
         if not is_large(Encoding.PROTOBUF, value):
             return check(signal, Encoding.PROTOBUF, value)
         try:

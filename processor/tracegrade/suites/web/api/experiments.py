@@ -96,7 +96,7 @@ def create_tool_experiment(
         description=sent.description,
         baseline=sent.baseline_eval_id,
     )
-    return _shown(sources, caller, query.tenant, name, 201)
+    return _timeline_answer(sources, caller, query.tenant, name, 201)
 
 
 @router.put(
@@ -180,7 +180,7 @@ def show_tool_experiment(
     sources: ApiSources, caller: ApiCaller, experiment_id: ExperimentName, query: OfTenant
 ) -> ExactJson:
     """An experiment with its baseline and its best configuration."""
-    return _shown(sources, caller, query.tenant, called(sources, query.tenant, experiment_id).name)
+    return _timeline_answer(sources, caller, query.tenant, called(sources, query.tenant, experiment_id).name)
 
 
 @router.put(
@@ -206,7 +206,7 @@ def update_tool_experiment(
         new_name=new_name,
         description=sent.description,
     )
-    return _shown(sources, caller, query.tenant, name)
+    return _timeline_answer(sources, caller, query.tenant, name)
 
 
 @router.delete(
@@ -242,7 +242,7 @@ def called(sources: Sources, tenant: str, written: str) -> Experiment:
         return experiment_called(connection, tenant, "experiment_id", unquote(written))
 
 
-def _shown(sources: Sources, caller: Caller, tenant: str, name: str, status: int = 200) -> ExactJson:
+def _timeline_answer(sources: Sources, caller: Caller, tenant: str, name: str, status: int = 200) -> ExactJson:
     with sources.store() as connection:
         found = eval_timeline(connection, known_experiment(connection, tenant, name))
         names = suite_names(connection, tenant)

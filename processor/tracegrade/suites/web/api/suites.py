@@ -75,7 +75,7 @@ def create_tool_suite(sources: ApiSources, query: OfTenant, suite: Annotated[Sen
 @router.get("/tool-suites/{suite_id}", summary="One suite", response_model=SuiteDocument, responses=problems(404))
 def show_tool_suite(sources: ApiSources, caller: ApiCaller, suite_id: PathName, query: OfTenant) -> ExactJson:
     """A suite with its tools and test cases."""
-    return _shown(sources, caller, _known(sources, query.tenant, suite_id))
+    return _suite_answer(sources, caller, _known(sources, query.tenant, suite_id))
 
 
 @router.put(
@@ -275,7 +275,7 @@ def _changed(sources: Sources, caller: Caller, tenant: str, suite_id: str, field
     _, after = change_suite(
         sources.config.store_url, tenant, suite_id, lambda suite: with_fields(suite, fields.given, time.time_ns())
     )
-    return _shown(sources, caller, after)
+    return _suite_answer(sources, caller, after)
 
 
 def _sent_cases(sent: Any) -> list[JsonValue]:
@@ -290,7 +290,7 @@ def _sent_cases(sent: Any) -> list[JsonValue]:
     return sent
 
 
-def _shown(sources: Sources, caller: Caller, suite: StoredSuite) -> ExactJson:
+def _suite_answer(sources: Sources, caller: Caller, suite: StoredSuite) -> ExactJson:
     reading = sources.config.rules.reading
     notes = notes_of(suite, reading) if caller.may("read-values") else []  # they say what they found
     return ExactJson({**_document(seen_by(caller, suite)), "notes": notes})

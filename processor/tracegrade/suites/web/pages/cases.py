@@ -97,7 +97,7 @@ def _body(written: Mapping[str, str]) -> dict[str, JsonValue]:
             raise SuiteError(f"expected_tool: expected no tool where no call is expected, found {tool[:60]!r}")
         body["expected_tool"] = None
     elif tool:
-        names = _names(tool, "expected_tool")
+        names = _names_written(tool, "expected_tool")
         body["expected_tool"] = names[0] if len(names) == 1 and not tool.startswith("[") else [*names]
     config: dict[str, JsonValue] = {"mode": mode} if (mode := given.get("mode")) else {}
     if epsilon := given.get("epsilon"):
@@ -108,11 +108,11 @@ def _body(written: Mapping[str, str]) -> dict[str, JsonValue]:
         body["multi_turn"] = True
     for name in ("expected_params", *_OF_TURNS):
         if text := given.get(name):
-            body[name] = [*_names(text, name)] if name in _NAMES else json_in(text, name)
+            body[name] = [*_names_written(text, name)] if name in _NAMES else json_in(text, name)
     return body
 
 
-def _names(written: str, where: str) -> list[JsonValue]:
+def _names_written(written: str, where: str) -> list[JsonValue]:
     """Names between commas, or a list of them as JSON, for names that have commas."""
     if not written.startswith("["):
         return [name.strip() for name in written.split(",") if name.strip()]

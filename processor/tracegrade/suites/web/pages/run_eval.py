@@ -104,8 +104,8 @@ def _request(written: Mapping[str, str]) -> dict[str, Any]:
     for name, read in (("temperature", float), ("repeat", int)):
         if text := written.get(name, "").strip():
             found[name] = _number(text, read)
-    for_all = _text(written.get("system_prompt", ""))
-    of_one = {key: text for key in models if (text := _text(written.get(f"{_PROMPT}{key}", "")))}
+    for_all = _with_plain_line_breaks(written.get("system_prompt", ""))
+    of_one = {key: text for key in models if (text := _with_plain_line_breaks(written.get(f"{_PROMPT}{key}", "")))}
     if of_one:
         found["system_prompt"] = {**(dict.fromkeys(models, for_all) if for_all else {}), **of_one}
     elif for_all:
@@ -120,7 +120,7 @@ def _number(text: str, read: type[float] | type[int]) -> float | str:
         return text  # which is refused as what it is
 
 
-def _text(written: str) -> str:
+def _with_plain_line_breaks(written: str) -> str:
     """What was written in a field of several lines, with the line breaks of text; browsers send others."""
     return written.replace("\r\n", "\n").strip()
 
