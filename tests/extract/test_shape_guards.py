@@ -351,7 +351,8 @@ def test_a_span_around_model_calls_that_a_dialect_reads_is_not_searched(monkeypa
     searched: list[object] = []
     messages_of = messages.messages_of
     monkeypatch.setattr(
-        "tracegrade.extract.shape.looked.messages_of", lambda *given: searched.append(given) or messages_of(*given)
+        "tracegrade.extract.shape.unclaimed_span.messages_of",
+        lambda *given: searched.append(given) or messages_of(*given),
     )
     around = {"id": 1, "name": "infer", "attributes": {"acme.kind": "llm", "acme.output": _CONVERSATION}}
     said = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": '[{"role": "assistant", "content": "Yes."}]'}

@@ -9,7 +9,7 @@ from tracegrade.codec.keyed_request import KeyedLogsRequest, KeyedRequest
 from tracegrade.codec.raw_request import TraceIdsRequest
 from tracegrade.codec.raw_spans import OpenedRequest, Origin, RawReader, keyed_span
 from tracegrade.codec.span_reader import AttributeFilter, SpanReader, all_values, json_value
-from tracegrade.extract.shape.look import MAX_BYTES, may_hold_message, names_call, says_message
+from tracegrade.extract.shape.keys import MAX_BYTES, may_hold_message, names_call, says_message
 from tracegrade.extract.unread import looks_like_a_tool
 from tracegrade.match.demand import EVERYTHING, NOTHING, Demand, bytes_may_call
 from tracegrade.model.log_record import LogRecord, lacks_id

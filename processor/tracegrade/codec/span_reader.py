@@ -15,7 +15,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from tracegrade.extract.dialect_set import DialectSet
 from tracegrade.extract.key_sets import ByKeys
-from tracegrade.extract.shape.look import (
+from tracegrade.extract.shape.keys import (
     MAX_BYTES,
     MAX_KEYS,
     MAX_KNOWN_KEYS,

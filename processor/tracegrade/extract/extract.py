@@ -17,7 +17,7 @@ from tracegrade.extract.registry import OURS, in_force, read_safely
 from tracegrade.extract.runs import CREATE_AGENT, describe_runs, find_runs, root_of
 from tracegrade.extract.shape.dialect import SHAPE
 from tracegrade.extract.shape.filling import fill
-from tracegrade.extract.shape.look import function_key
+from tracegrade.extract.shape.keys import function_key
 from tracegrade.extract.shape.messages import WholeNode
 from tracegrade.extract.shape.names import may_be_class, sentence_name
 from tracegrade.extract.shape.reader import read_by_shape

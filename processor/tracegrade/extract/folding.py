@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from tracegrade import semconv as s
 from tracegrade.extract.decode.values import canonical, decode, parse_object
 from tracegrade.extract.nodes import MAX_CHAIN, Node
-from tracegrade.extract.shape.look import slot_at
+from tracegrade.extract.shape.keys import slot_at
 from tracegrade.extract.tool_requests import ToolRequest
 from tracegrade.extract.tool_spans import Execution
 from tracegrade.extract.witnesses import is_flattened_form

@@ -9,8 +9,8 @@ from tracegrade.extract.joining import join
 from tracegrade.extract.pairing import message_error
 from tracegrade.extract.reading import Dialect, ShownResult
 from tracegrade.extract.registry import read_safely
-from tracegrade.extract.shape.looked import is_model_by_shape
 from tracegrade.extract.shape.messages import MODEL_BY_SHAPE
+from tracegrade.extract.shape.unclaimed_span import is_model_by_shape
 from tracegrade.model.session import SessionPart, ToolResult
 from tracegrade.model.span import Span
 from tracegrade.model.tool_call import ToolCall

@@ -15,7 +15,7 @@ from tracegrade.extract.key_sets import ByKeys
 from tracegrade.extract.messages import since_last_user
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.shape.dialect import SHAPE
-from tracegrade.extract.shape.look import is_content_key, is_finish_reason
+from tracegrade.extract.shape.keys import is_content_key, is_finish_reason
 from tracegrade.extract.shape.words import words_of
 from tracegrade.model.extraction import Extraction, UnreadWork, WhyUnread
 from tracegrade.model.json_value import JsonValue

@@ -40,7 +40,7 @@ def _checked_path(path: str) -> str:
 
 
 def _checked_patterns(patterns: dict[str, str]) -> dict[str, str]:
-    from tracegrade.redact.scan.own import pattern_detector  # what needs RE2, where there are some alone
+    from tracegrade.redact.scan.custom import pattern_detector  # what needs RE2, where there are some alone
 
     for name, pattern in patterns.items():
         pattern_detector(name, pattern)
@@ -147,7 +147,7 @@ class RedactionSettings(FileModel):
     def _actions_name_detectors(self) -> Self:
         if self.detectors == "all" and not self.actions and not self.patterns:
             return self
-        from tracegrade.redact.scan.own import NAME
+        from tracegrade.redact.scan.custom import NAME
         from tracegrade.sensitive.registry import DETECTORS
 
         if doubled := sorted({*DETECTORS, NAME, PRESIDIO} & self.patterns.keys()):

@@ -12,9 +12,9 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from build import each
 from build.planted import ALL, SECRETS, names_for, pieces_of
 from redact.scan.test_planted import SPLIT, _wire
-from tracegrade.redact.scan import seen
+from tracegrade.redact.scan import known_parts
 from tracegrade.redact.scan.gate import Gate
-from tracegrade.redact.scan.seen import Seen
+from tracegrade.redact.scan.known_parts import KnownParts
 from tracegrade.sensitive.registry import all_detectors
 
 MAIL = "ann.lee@corp.io"
@@ -46,8 +46,8 @@ def test_what_something_was_found_in_is_looked_at_again_and_what_nothing_was_fou
 
 
 def test_what_is_remembered_is_bounded_and_holds_no_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seen, "_MOST", 10)
-    known = Seen()
+    monkeypatch.setattr(known_parts, "_MOST", 10)
+    known = KnownParts()
     digests = [known.digest(MAIL.encode() + bytes((number,)), "word") for number in range(100)]
     for digest in digests:
         known.add(digest)
@@ -55,7 +55,7 @@ def test_what_is_remembered_is_bounded_and_holds_no_values(monkeypatch: pytest.M
     assert len(known._new) + len(known._old) <= 20
     assert digests[1] not in known
     assert MAIL.encode() not in repr(vars(known)).encode()
-    assert Seen().digest(b"x", "word") != Seen().digest(b"x", "word") != known.digest(b"x", "number")
+    assert KnownParts().digest(b"x", "word") != KnownParts().digest(b"x", "word") != known.digest(b"x", "number")
 
 
 # The length of a text stands before it as a byte, and that may be any: a digit, a letter, an end of line.

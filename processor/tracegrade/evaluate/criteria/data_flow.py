@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias, cast
 
 from tracegrade.evaluate.criteria.expected import LookedAt, Lookup, Path
 from tracegrade.evaluate.criteria.matcher import Compile, Matcher, refuse_argument
-from tracegrade.evaluate.criteria.seen_values import SeenAnywhere, SeenAsWhole, may_be_seen
+from tracegrade.evaluate.criteria.occurrences import SeenAnywhere, SeenAsWhole, may_be_seen
 from tracegrade.evaluate.json_values import decoded
 from tracegrade.evaluate.timeline import Stretch, Timeline
 from tracegrade.evaluate.work import Work

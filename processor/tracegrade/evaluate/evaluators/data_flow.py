@@ -26,8 +26,8 @@ from pydantic import Field
 from tracegrade.display import count
 from tracegrade.evaluate.call_facts import unread_call
 from tracegrade.evaluate.constraints.sides import Meant, Side, SideTable, rule_of
+from tracegrade.evaluate.criteria.occurrences import texts_in
 from tracegrade.evaluate.criteria.parameters import ParameterModel
-from tracegrade.evaluate.criteria.seen_values import texts_in
 from tracegrade.evaluate.criteria.tool_names import ToolName
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from tracegrade.evaluate.criteria.seen_values import folded, holds_words
+from tracegrade.evaluate.criteria.occurrences import folded, holds_words
 from tracegrade.evaluate.grounding.dates import DATE
 from tracegrade.evaluate.grounding.numbers import NUMBER, SCALE, readings
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work

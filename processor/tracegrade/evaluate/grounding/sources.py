@@ -11,7 +11,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import NamedTuple
 
-from tracegrade.evaluate.criteria.seen_values import folded, holds_words
+from tracegrade.evaluate.criteria.occurrences import folded, holds_words
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.grounding.claims import Claim, claims

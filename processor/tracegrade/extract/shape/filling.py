@@ -5,7 +5,7 @@ from dataclasses import replace
 from tracegrade.extract.decode.unwrap import unwrap_output
 from tracegrade.extract.decode.values import decode
 from tracegrade.extract.messages import content_of
-from tracegrade.extract.shape.looked import Looked, error_of
+from tracegrade.extract.shape.unclaimed_span import UnclaimedSpan, error_of
 from tracegrade.extract.tool_spans import Execution
 
 
@@ -18,7 +18,7 @@ def fill(execution: Execution) -> None:
     span, dialect = execution.node.span, execution.node.dialect
     if any(event.name in dialect.events for event in span.events):  # it has taken of these what is to be taken
         span = replace(span, events=[event for event in span.events if event.name not in dialect.events])
-    values = Looked(span).values
+    values = UnclaimedSpan(span).values
     if lacks_arguments and values.arguments is not None:
         execution.open_arguments(content_of(values.arguments, execution.name))
     if lacks_output and values.result is not None:

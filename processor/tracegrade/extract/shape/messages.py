@@ -11,7 +11,7 @@ from tracegrade.extract.messages import ASSISTANT_ROLES, read_messages, unwrappe
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
 from tracegrade.extract.shape.dialect import SHAPE
-from tracegrade.extract.shape.look import is_key_of, may_hold_message
+from tracegrade.extract.shape.keys import is_key_of, may_hold_message
 from tracegrade.extract.shape.words import Slot, words_of
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span

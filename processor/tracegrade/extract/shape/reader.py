@@ -17,11 +17,11 @@ from tracegrade.extract.reading import Keys, SpanKind
 from tracegrade.extract.shape import dialect as own_keys
 from tracegrade.extract.shape import names
 from tracegrade.extract.shape.dialect import SHAPE, TOOL_KEYS
+from tracegrade.extract.shape.keys import AGENT_NAMES, names_agent
 from tracegrade.extract.shape.kinds import names_model
-from tracegrade.extract.shape.look import AGENT_NAMES, names_agent
-from tracegrade.extract.shape.looked import Looked, error_of, record_of_call
 from tracegrade.extract.shape.messages import text_alone
 from tracegrade.extract.shape.requests import Requests
+from tracegrade.extract.shape.unclaimed_span import UnclaimedSpan, error_of, record_of_call
 from tracegrade.extract.shape.words import words_of
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
@@ -53,8 +53,8 @@ class _Trace:
     ) -> None:
         self._spans = spans
         self._nodes = nodes
-        self._looked = [Looked(span) for span in left]
-        self._functions = [Looked(span) for span in functions]
+        self._looked = [UnclaimedSpan(span) for span in left]
+        self._functions = [UnclaimedSpan(span) for span in functions]
         self._chats = {node.span.span_id for node in nodes if node.kind == "chat"}
 
     @cached_property
@@ -172,7 +172,7 @@ class _Trace:
                 others.append(span)
         return asked, others
 
-    def _kind(self, looked: Looked) -> Literal["chat", "agent", "other", "around"] | None:
+    def _kind(self, looked: UnclaimedSpan) -> Literal["chat", "agent", "other", "around"] | None:
         """chat, agent; other: a model's span without a message; around: one around model calls; None: what is left."""
         kinds = looked.kinds
         if looked.is_foreign:
@@ -194,7 +194,7 @@ class _Trace:
             return "agent"
         return None
 
-    def _models_by_what_they_ask(self, left: list[Looked]) -> tuple[list[Node], list[Looked]]:
+    def _models_by_what_they_ask(self, left: list[UnclaimedSpan]) -> tuple[list[Node], list[UnclaimedSpan]]:
         """The models of a trace in which none names itself: what asks for calls, and others of the same name.
 
         Returns:
@@ -206,7 +206,7 @@ class _Trace:
         if not called:
             return [], left
         chats: list[Node] = []
-        others: list[Looked] = []
+        others: list[UnclaimedSpan] = []
         for looked in left:
             is_chat = looked.span.name in called and looked.span.span_id not in around and bool(looked.messages)
             if is_chat:
@@ -244,9 +244,9 @@ class _Trace:
             at = self._parents.get(at, b"")
         return found
 
-    def _executions(self, candidates: Sequence[Looked], requests: Requests) -> list[tuple[Looked, str]]:
+    def _executions(self, candidates: Sequence[UnclaimedSpan], requests: Requests) -> list[tuple[UnclaimedSpan, str]]:
         """The spans that are executions, each with the name of its tool ("" where nothing says it)."""
-        taken: dict[bytes, tuple[Looked, str]] = {}
+        taken: dict[bytes, tuple[UnclaimedSpan, str]] = {}
         for looked in candidates:
             found = _execution(looked, requests)
             if found is None:
@@ -278,7 +278,7 @@ class _Trace:
         }
         return [found for span_id, found in taken.items() if span_id not in around and span_id not in within]
 
-    def _arguments(self, looked: Looked) -> JsonValue:
+    def _arguments(self, looked: UnclaimedSpan) -> JsonValue:
         """The arguments of an execution: a value that its keys name, else what stands under keys of one word.
 
         A sender that writes a result under a key without a prefix writes each argument under its name. The keys that
@@ -300,7 +300,7 @@ class _Trace:
             return None
         return frozenset.intersection(*others)
 
-    def _is_in_flow(self, looked: Looked) -> bool:
+    def _is_in_flow(self, looked: UnclaimedSpan) -> bool:
         """Whether a span with a result says tool where one around it says, under its prefix, workflow, chain or trace.
 
         A sender that has both words tells of agents' work, though no model's span is among it.
@@ -316,7 +316,7 @@ class _Trace:
         """The prefixes under which spans say workflow, chain or trace, of those that do."""
         return {looked.span.span_id: looked.kinds.beside_flow for looked in self._looked if looked.kinds.beside_flow}
 
-    def _is_prefix(self, name: str, candidates: Sequence[Looked]) -> bool:
+    def _is_prefix(self, name: str, candidates: Sequence[UnclaimedSpan]) -> bool:
         """Whether names of spans that are no tools begin with this one: then it is their instrumentation's."""
         tools = {looked.span.span_id for looked in candidates}
         return any(
@@ -325,7 +325,7 @@ class _Trace:
             if span.span_id not in tools
         )
 
-    def _is_within(self, looked: Looked, name: str, taken: Mapping[bytes, tuple[Looked, str]]) -> bool:
+    def _is_within(self, looked: UnclaimedSpan, name: str, taken: Mapping[bytes, tuple[UnclaimedSpan, str]]) -> bool:
         """Whether a span around this one is of the same call."""
         for above in self._above(looked.span):
             outer = taken.get(above)
@@ -357,13 +357,13 @@ def _name_of(node: Node) -> str:
     return first_text(node.span, node.keys.tool_name) or node.dialect.tool_name(node.span)
 
 
-def _is_candidate(looked: Looked, requests: Requests) -> bool:
+def _is_candidate(looked: UnclaimedSpan, requests: Requests) -> bool:
     """Whether a span that shows nothing but its name has one that may be a tool's."""
     name = looked.name
     return not looked.is_bare or bool(names.sentence_name(name) or names.named_among(requests.names, name))
 
 
-def _may_be_tool(looked: Looked, asked_from_ns: int) -> bool:
+def _may_be_tool(looked: UnclaimedSpan, asked_from_ns: int) -> bool:
     """Whether a span may be an execution: it says so itself, or a model may have asked for it from this time on."""
     if looked.span.start_ns < asked_from_ns and not looked.says_execution:
         return False
@@ -382,7 +382,7 @@ class _Taken(NamedTuple):
     is_certain: bool = True
 
 
-def _execution(looked: Looked, requests: Requests) -> _Taken | None:
+def _execution(looked: UnclaimedSpan, requests: Requests) -> _Taken | None:
     """The execution that a span is; None where it is none."""
     span, kinds = looked.span, looked.kinds
     if looked.is_foreign and _call_id(looked, requests) not in requests.ids:
@@ -410,7 +410,7 @@ def _execution(looked: Looked, requests: Requests) -> _Taken | None:
     return _Taken("" if names.is_class(name) else name, name == looked.name)
 
 
-def _requested_name(looked: Looked, requests: Requests) -> str:
+def _requested_name(looked: UnclaimedSpan, requests: Requests) -> str:
     """The name among those that models asked for that a key for names says, that stands in the span's name, or is all
     that another key says.
     """
@@ -425,12 +425,12 @@ def _requested_name(looked: Looked, requests: Requests) -> str:
     return next((text for _, text in names.texts_in(looked.fields) if text in requests.names), "")
 
 
-def _call_id(looked: Looked, requests: Requests) -> str | None:
+def _call_id(looked: UnclaimedSpan, requests: Requests) -> str | None:
     values = looked.values
     return values.call_id or (values.request_id if values.request_id in requests.ids else None)
 
 
-def _tool_node(looked: Looked, name: str, call_id: str | None, arguments: JsonValue) -> Node:
+def _tool_node(looked: UnclaimedSpan, name: str, call_id: str | None, arguments: JsonValue) -> Node:
     values = looked.values
     found: dict[str, JsonValue] = {own_keys.NAME: name}
     if record := record_of_call(arguments, name):
@@ -454,7 +454,7 @@ def _tool_node(looked: Looked, name: str, call_id: str | None, arguments: JsonVa
 _PARAMETERS = (("parameters",), ("schema",))  # of a tool, by which arguments without names are named
 
 
-def _chat_node(looked: Looked) -> Node:
+def _chat_node(looked: UnclaimedSpan) -> Node:
     shown = looked.shown
     model = tuple(".".join(path) for path, value in looked.fields if names_model(path, own(value)))
     model += tuple(".".join((*prefix, "name")) for prefix in sorted(looked.kinds.beside_model))
@@ -486,7 +486,7 @@ def _without_repeated(chats: Sequence[Node]) -> None:
                     asked.setdefault(call.call_id, chat.span.end_ns)
 
 
-def _agent_node(looked: Looked) -> Node:
+def _agent_node(looked: UnclaimedSpan) -> Node:
     values = looked.values
     found: dict[str, JsonValue] = {own_keys.NAME: _agent_name(looked)}
     found |= {key: value for key, value in zip(_AGENT_VALUES, (values.arguments, values.result), strict=True) if value}
@@ -497,7 +497,7 @@ _AGENT_VALUES = (own_keys.ARGUMENTS, own_keys.RESULT)
 _AGENT_KEYS = Keys(agent=(own_keys.NAME,), prompt=(own_keys.ARGUMENTS,), answer=(own_keys.RESULT,))
 
 
-def _agent_name(looked: Looked) -> str:
+def _agent_name(looked: UnclaimedSpan) -> str:
     """The agent that a key names, or a ``name`` alone; else what its span's name leaves."""
     bare = ""
     for path, value in looked.fields:
@@ -511,7 +511,7 @@ def _agent_name(looked: Looked) -> str:
     return bare or names.agent_in(looked.name)
 
 
-def _only_names_agent(looked: Looked) -> bool:
+def _only_names_agent(looked: UnclaimedSpan) -> bool:
     """Whether a key of a span names an agent, and none says of what kind the span is."""
     kinds = looked.kinds
     is_of_kind = kinds.is_tool or kinds.is_function or kinds.is_model or kinds.is_other or kinds.is_chain
@@ -521,7 +521,7 @@ def _only_names_agent(looked: Looked) -> bool:
 _NAMING = ("name", "role")
 
 
-def _node(looked: Looked, kind: SpanKind, keys: Keys, found: dict[str, JsonValue]) -> Node:
+def _node(looked: UnclaimedSpan, kind: SpanKind, keys: Keys, found: dict[str, JsonValue]) -> Node:
     agent = keys.agent or tuple(filter(names_agent, looked.span.attributes))
     span = replace(looked.span, attributes={**looked.span.attributes, **found})
     return Node(span, kind, SHAPE, keys._replace(agent=agent))

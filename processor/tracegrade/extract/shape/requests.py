@@ -8,7 +8,7 @@ from tracegrade.extract.decode.values import canonical, decode
 from tracegrade.extract.document import own, parsed
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import RequestedCall
-from tracegrade.extract.shape.looked import Looked
+from tracegrade.extract.shape.unclaimed_span import UnclaimedSpan
 from tracegrade.extract.shape.words import words_of
 from tracegrade.model.json_value import JsonValue
 
@@ -32,7 +32,7 @@ class Asked:
 class Requests:
     """What the models of a trace asked for."""
 
-    def __init__(self, chats: Sequence[Node], looked: Iterable[Looked]) -> None:
+    def __init__(self, chats: Sequence[Node], looked: Iterable[UnclaimedSpan]) -> None:
         """Read what `chats` put out, in order of start; `looked` may declare tools where they ask for none."""
         self._chats = chats
         self._asked: list[Asked] = []
@@ -113,7 +113,7 @@ class Requests:
             asked.is_taken = True
 
 
-def _declared(chats: Sequence[Node], looked: Iterable[Looked]) -> set[str]:
+def _declared(chats: Sequence[Node], looked: Iterable[UnclaimedSpan]) -> set[str]:
     """The tools that are declared to models."""
     found: set[str] = set()
     for chat in chats:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tracegrade.extract.registry import in_force
-from tracegrade.extract.shape.look import may_name_argument, names_below_slot
+from tracegrade.extract.shape.keys import may_name_argument, names_below_slot
 from tracegrade.model.json_value import JsonValue
 from tracegrade.redact.json_text import Leaf
 from tracegrade.redact.policy import Names, Places

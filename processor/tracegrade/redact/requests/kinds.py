@@ -8,8 +8,8 @@ from typing import Any, Literal
 from tracegrade import semconv as s
 from tracegrade.extract.answers import tells_result
 from tracegrade.extract.registry import in_force
+from tracegrade.extract.shape.keys import is_structure_by_shape, slot_at
 from tracegrade.extract.shape.kinds import is_tool_name_key
-from tracegrade.extract.shape.look import is_structure_by_shape, slot_at
 from tracegrade.extract.shape.words import Slot
 from tracegrade.model.json_value import JsonValue
 from tracegrade.redact.settings import Kind

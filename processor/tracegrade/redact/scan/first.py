@@ -8,7 +8,7 @@ itself, which is ten times as fast.
 import re
 from collections.abc import Iterator, Sequence
 
-from tracegrade.redact.scan.nobody import is_host_itself
+from tracegrade.redact.scan.lookalikes import is_host_itself
 from tracegrade.sensitive.detector import Detector
 from tracegrade.sensitive.signs import Signs, expression
 

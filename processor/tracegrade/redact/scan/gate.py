@@ -11,14 +11,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 
 from tracegrade.redact.scan import encoded, spelling, streams
+from tracegrade.redact.scan.custom import own_signs
 from tracegrade.redact.scan.cut import Cuts
 from tracegrade.redact.scan.first import Place, looks_for
 from tracegrade.redact.scan.integers import Integers
 from tracegrade.redact.scan.joining import BEHIND
-from tracegrade.redact.scan.nobody import without_uuids
+from tracegrade.redact.scan.known_parts import KnownParts
+from tracegrade.redact.scan.lookalikes import without_uuids
 from tracegrade.redact.scan.noise import blanked, noise_in, run_around
-from tracegrade.redact.scan.own import own_signs
-from tracegrade.redact.scan.seen import Seen
 from tracegrade.redact.scan.streams import STREAM, Streams
 from tracegrade.sensitive.detector import Detector
 from tracegrade.sensitive.signs import DISGUISED, Signs, expression
@@ -49,7 +49,7 @@ class Gate:
         self._cuts = Cuts(joining)
         self._streams = Streams(joining)
         self._integers = Integers(detectors, self._own)
-        self._seen = Seen()
+        self._seen = KnownParts()
 
     def may_hold(self, wire: bytes) -> bool:
         """Whether anything may be found in `wire`."""

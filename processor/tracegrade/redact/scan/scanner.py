@@ -6,10 +6,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tracegrade.redact.scan import encoded
+from tracegrade.redact.scan.custom import NAME, names_detector, pattern_detector
 from tracegrade.redact.scan.gate import MOST_DISGUISES, Gate
 from tracegrade.redact.scan.noise import BLANK, SMALLEST, noise_in, run_around
 from tracegrade.redact.scan.one_name import of_one_name
-from tracegrade.redact.scan.own import NAME, names_detector, pattern_detector
 from tracegrade.redact.scan.spelling import Spelling
 from tracegrade.redact.scan.split import split_values
 from tracegrade.sensitive.detector import Detector

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from build import call, each
 from tracegrade.evaluate.criteria.compile import compile_expected
 from tracegrade.evaluate.criteria.data_flow import FromMatcher
-from tracegrade.evaluate.criteria.seen_values import NUMBER, SeenAnywhere, folded, holds_words, number_of
+from tracegrade.evaluate.criteria.occurrences import NUMBER, SeenAnywhere, folded, holds_words, number_of
 from tracegrade.evaluate.criteria.text_matchers import text_of
 from tracegrade.evaluate.criteria.value_matchers import is_number
 from tracegrade.evaluate.evidence import Evidence

@@ -7,7 +7,7 @@ _MOST = 50_000  # of each of two generations: 10 MB in all
 _DIGEST_BYTES = 16
 
 
-class Seen:
+class KnownParts:
     """A bounded set of bytes, of which it keeps none: only digests by a key of this process.
 
     What something was found in is never put here, so that nobody who sees the digests learns anything of values.

@@ -9,8 +9,8 @@ from tracegrade.extract.document import document, own, parsed
 from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Message
 from tracegrade.extract.shape import names
+from tracegrade.extract.shape.keys import is_foreign, may_hold_message, may_name_argument, slot_at
 from tracegrade.extract.shape.kinds import OF_TOOL, Kinds, counts_tokens, is_tool_name_key, kinds_of, names_model
-from tracegrade.extract.shape.look import is_foreign, may_hold_message, may_name_argument, slot_at
 from tracegrade.extract.shape.messages import Shown, call_of, holds_work, messages_of, values_at_keys
 from tracegrade.extract.shape.values import Field, Values, fields, holds_value, slot_of, values_of
 from tracegrade.extract.shape.words import words_of
@@ -21,7 +21,7 @@ from tracegrade.model.tool_call import ToolError
 KIND_CONSUMER = 5
 
 
-class Looked:
+class UnclaimedSpan:
     """A span, and what it says of itself."""
 
     def __init__(self, span: Span) -> None:
@@ -242,5 +242,5 @@ def error_of(error: JsonValue) -> ToolError:
 
 def is_model_by_shape(span: Span) -> bool:
     """Whether a span that no dialect reads is a model's, with messages."""
-    looked = Looked(span)
+    looked = UnclaimedSpan(span)
     return looked.is_model and not looked.is_foreign and not looked.kinds.is_tool and bool(looked.messages)
