@@ -293,9 +293,10 @@ service:
 """
 
 
-# The modules of the versions that deploy/compose names: Jaeger 2.13.0 and Prometheus 3.13.3.
+# The first two are the modules of what deploy/compose names: Jaeger 2.13.0 and Prometheus 3.13.3.
 JAEGER = "v1.76.0"
 PROMETHEUS = "v0.313.3"
+COMPOSE = "v2.16.2"
 
 
 def jaeger_binary(work: Path) -> Path:
@@ -306,6 +307,14 @@ def jaeger_binary(work: Path) -> Path:
 def prometheus_binary(work: Path) -> Path:
     """Prometheus (Go), newer than Debian's, without its page: two minutes of a core the first time."""
     return _go_program("github.com/prometheus/prometheus/cmd/prometheus", PROMETHEUS, work, "-tags=remove_all_sd")
+
+
+def compose_loader(work: Path) -> Path:
+    """What reads a compose file for the engine: ends with 1 where it does not know a key, and says which."""
+    folder = work / "go" / "compose-go"
+    if not (folder / "cmd").exists():
+        install(["go", "install", f"github.com/compose-spec/compose-go/v2/cmd@{COMPOSE}"], folder, GOBIN=str(folder))
+    return folder / "cmd"
 
 
 def _go_program(package: str, version: str, work: Path, *flags: str) -> Path:
