@@ -1,5 +1,6 @@
 """A rule's own sentence for a fail: with values only for those who may see values, and of no weight in judging."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from build import each
 from build.calls import call
 from build.commands import run
 from build.extractions import ROOT, extraction_of
+from build.otlp import agent_span, payload, tool_span
 from build.rules import rule
 from build.shop import fill, refund
 from tracegrade.codec.results import unpack_result
@@ -171,3 +173,17 @@ def test_the_command_line_shows_the_value(tmp_path: Path) -> None:
     fill(tmp_path, iter([(trace, None)]), rules)
     for command in (("results", "show", trace.trace_id.hex()), ("why", trace.trace_id.hex())):
         assert FULL in run(tmp_path, *command).stdout
+
+
+def test_reports_for_others_to_read_have_names(tmp_path: Path) -> None:
+    spans = [agent_span(1, 1), tool_span(1, 2, 1, "refund", '{"amount": 7525}')]
+    (tmp_path / "traces.binpb").write_bytes(payload(spans))
+    (tmp_path / "one.rule.yaml").write_text(f'id: refunds\nexplain: "{SAYS}"\nevaluate:\n  - {json.dumps(APPROVED)}\n')
+    for output_format, wanted in (("markdown", MASKED), ("junit", MASKED), ("sarif", MASKED), ("table", FULL)):
+        shown = run(
+            tmp_path,
+            *("replay", str(tmp_path / "traces.binpb"), "--rules", str(tmp_path / "one.rule.yaml")),
+            *("--format", output_format),
+        ).stdout
+        assert wanted in " ".join(shown.split()), output_format
+        assert ("7525" in shown) is (wanted == FULL)

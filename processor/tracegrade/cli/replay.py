@@ -273,7 +273,7 @@ def _failed_rows(evaluations: "list[Evaluation]") -> list[tuple[Any, ...]]:
 
 
 def _findings(evaluations: "list[Evaluation]") -> list[tuple[str, dict[str, Any]]]:
-    """For reports: the rule's id, and the fields of a `Check` but for the rule."""
+    """For reports, which others may read: the rule's id, and the fields of a `Check` but for the rule."""
     found = []
     for evaluation in evaluations:
         subject = evaluation.subject
@@ -283,7 +283,7 @@ def _findings(evaluations: "list[Evaluation]") -> list[tuple[str, dict[str, Any]
         fields = {
             "name": f"{named}, {where}",
             "outcome": evaluation.outcome,
-            "message": evaluation.full_explanation or evaluation.reason,
+            "message": evaluation.explanation or evaluation.reason,
             "place": subject.trace_id,
             "key": evaluation.id,
         }
