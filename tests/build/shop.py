@@ -49,6 +49,7 @@ class Writer:
     number: int
     start_ns: int
     resource: Resource
+    tenant: str = "default"
     spans: list[Span] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -67,40 +68,39 @@ class Writer:
         attributes = {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": name,
-            "gen_ai.input.messages": _message("user", prompt),
-            "gen_ai.output.messages": _message("assistant", answer),
+            "gen_ai.input.messages": messages(("user", prompt)),
+            "gen_ai.output.messages": messages(("assistant", answer)),
         }
         if session is not None:
             attributes["gen_ai.conversation.id"] = session
         return self.span(f"invoke_agent {name}", parent, 0, **attributes)
 
-    def model(self, agent: Span, took_ns: int) -> None:
-        self.span(
-            "chat gpt-4o", agent.span_id, took_ns, **{"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-4o"}
-        )
+    def model(self, agent: Span, took_ns: int, model: str = "gpt-4o", **attributes: Any) -> None:
+        said = {"gen_ai.operation.name": "chat", "gen_ai.request.model": model, **attributes}
+        self.span(f"chat {model}", agent.span_id, took_ns, **said)
         self.now_ns += took_ns + MS
 
-    def tool(self, agent: Span, call: Call, took_ns: int, error: str = "") -> None:
+    def tool(self, agent: Span, call: Call, took_ns: int, error: str = "", error_type: str = "TimeoutError") -> Span:
         name, arguments, output = call
-        attributes = {
-            "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": name,
-            "gen_ai.tool.call.arguments": json.dumps(arguments),
-        }
+        attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
+        if arguments:
+            attributes["gen_ai.tool.call.arguments"] = json.dumps(arguments)
         if not error:
             attributes["gen_ai.tool.call.result"] = json.dumps(output)
         else:
-            attributes["error.type"] = "TimeoutError"
-        self.span(f"execute_tool {name}", agent.span_id, took_ns, error, **attributes)
+            attributes["error.type"] = error_type
+        span = self.span(f"execute_tool {name}", agent.span_id, took_ns, error, **attributes)
         self.now_ns += took_ns + MS
+        return span
 
     def done(self, *agents: Span) -> None:
         for agent in agents:
             agent.end_ns = self.now_ns
 
 
-def _message(role: str, text: str) -> str:
-    return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]}])
+def messages(*said: tuple[str, str]) -> str:
+    """Messages of these roles and texts, as spans hold them."""
+    return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in said])
 
 
 _VALIDATE: Call = ("validate_user", {"user_id": 123}, {"valid": True})
@@ -136,7 +136,7 @@ def order(number: int, at_ns: int, release: str, calls: list[Call], session: str
         writer.tool(agent, call, (60 + 13 * len(call[0])) * MS)
     writer.model(agent, 510 * MS)
     writer.done(agent)
-    return _closed(writer)
+    return closed(writer)
 
 
 def refund(number: int, at_ns: int, calls: list[Call]) -> Trace:
@@ -150,7 +150,7 @@ def refund(number: int, at_ns: int, calls: list[Call]) -> Trace:
         writer.model(agent, 250 * MS)
         writer.tool(agent, call, 140 * MS)
     writer.done(agent, desk)
-    return _closed(writer)
+    return closed(writer)
 
 
 def search(number: int, at_ns: int, city: str, asked: str) -> Trace:
@@ -160,7 +160,7 @@ def search(number: int, at_ns: int, city: str, asked: str) -> Trace:
     writer.model(agent, 200 * MS)
     writer.tool(agent, ("get_weather", {"city": city}, {"sky": "clear"}), 90 * MS)
     writer.done(agent)
-    return _closed(writer)
+    return closed(writer)
 
 
 def crawl(number: int, at_ns: int, calls: int) -> Trace:
@@ -174,7 +174,7 @@ def crawl(number: int, at_ns: int, calls: int) -> Trace:
             agent, ("read_page", {"url": f"https://shop.example/catalogue/{page}"}, {"title": f"Page {page}"}), 40 * MS
         )
     writer.done(agent)
-    return _closed(writer)
+    return closed(writer)
 
 
 def without_root(number: int, at_ns: int) -> Trace:
@@ -185,11 +185,12 @@ def without_root(number: int, at_ns: int) -> Trace:
     return made
 
 
-def _closed(writer: Writer) -> Trace:
+def closed(writer: Writer) -> Trace:
+    """The trace of what was written, complete."""
     spans = sorted(writer.spans, key=lambda span: (span.start_ns, span.end_ns, span.span_id))
     received = max(span.end_ns for span in spans) + 50 * MS
     return Trace(
-        writer.trace_id, "default", spans, "settled", [], len(spans), first_received_ns=writer.start_ns + SECOND,
+        writer.trace_id, writer.tenant, spans, "settled", [], len(spans), first_received_ns=writer.start_ns + SECOND,
         last_received_ns=received, closed_ns=received + 2 * SECOND,
     )  # fmt: skip
 
@@ -231,7 +232,7 @@ def fill(
     rule_set = rules or load_rules([str(RULES)])
     engine = open_store(store_with(folder))
     writer = StoreWriter(engine)
-    sessions: dict[str, list[Extraction]] = {}
+    sessions: dict[tuple[str, str], list[Extraction]] = {}
     batch: list[TraceResult] = []
     first_ns = 0
     for trace, session in traces:
@@ -240,11 +241,11 @@ def fill(
         judgement = judge(trace, rule_set)
         batch.append(trace_result(trace, judgement, run, "settings"))
         if session is not None:
-            sessions.setdefault(session, []).append(judgement.extraction)
+            sessions.setdefault((trace.tenant, session), []).append(judgement.extraction)
         if len(batch) >= 500:
             writer.write(batch)
             batch = []
-    batch += [_session(name, parts, rule_set, run) for name, parts in sessions.items()]
+    batch += [_session(tenant, name, parts, rule_set, run) for (tenant, name), parts in sessions.items()]
     writer.write(batch)
     with engine.begin() as connection:
         save_rule_texts(connection, rule_set, first_ns)
@@ -252,14 +253,14 @@ def fill(
     return rule_set
 
 
-def _session(name: str, extractions: list[Extraction], rule_set: RuleSet, run: str) -> TraceResult:
+def _session(tenant: str, name: str, extractions: list[Extraction], rule_set: RuleSet, run: str) -> TraceResult:
     parts = [part for extraction in extractions if (part := part_of(extraction, name)) is not None]
     ordered, calls = joined(parts)
     members = {extraction.trace.trace_id: extraction.trace.revision for extraction in extractions}
     last = max(extraction.trace.closed_ns for extraction in extractions)
     first = min(extraction.trace.first_received_ns for extraction in extractions)
     session = Session(
-        name, "default", ordered, calls, members, close_reason="quiet", missing=[], rule_set=rule_set.hash,
+        name, tenant, ordered, calls, members, close_reason="quiet", missing=[], rule_set=rule_set.hash,
         first_received_ns=first, closed_ns=last,
     )  # fmt: skip
     return session_result(session, judge_session(session, rule_set), run, "settings")
