@@ -57,6 +57,11 @@ def fleet(folder: Path, now_ns: int) -> Config:
     return Config.model_validate({"data_dir": str(folder), "traces": {"prices": PRICES}})
 
 
+def fleet_order(order: int) -> Trace:
+    """The trace of one order."""
+    return _order(order, SECOND, release_of(order))
+
+
 def _traffic(now_ns: int) -> Iterator[tuple[Trace, str | None]]:
     for order in range(1, ORDERS + 1):
         yield _order(order, now_ns - (ORDERS + 1 - order) * 4 * MINUTE, release_of(order)), f"trip-{(order - 1) // 5}"

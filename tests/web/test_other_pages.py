@@ -24,11 +24,12 @@ def test_sessions_are_listed_with_their_own_results(shop: Site) -> None:
     assert "talk shop ✓ 1 pass 2 6" in page
 
 
-def test_a_session_is_a_timeline_of_its_traces(shop: Site) -> None:
+def test_a_session_is_a_conversation_beside_its_timeline(shop: Site) -> None:
     (address,) = set(re.findall(r'href="(/sessions/[0-9a-f]{32})"', shop.get("/sessions").text))
     html = shop.get(address).text
     page = text_of(html)
-    assert "2 traces, 6 tool calls" in page
+    assert "2 turns, 6 tool calls" in page
+    assert page.count("user Please order 2 of A-1 for user 123.") == 2
     assert "✗ order-steps-out-of-order" in page
     assert html.count("<rect") == 2
     # The id of a session under /traces, as it stands in results, leads there too.

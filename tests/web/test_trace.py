@@ -3,12 +3,14 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import build
 from build import each, store_with
 from build.judged_traces import evaluation, judged, trace_id
 from build.shop import MS, RULES, SECOND, WRONG_QUANTITY, Writer, crawl, fill, order
 from build.site import Site, serving, text_of
+from tracegrade.cli import main
 from tracegrade.extract.extract import extract
 from tracegrade.model.span import Resource
 from tracegrade.model.trace import Trace
@@ -64,7 +66,9 @@ def test_arguments_are_told_apart_by_path_and_word(shop: Site) -> None:
 
 
 def test_it_says_why_it_was_closed_and_whether_it_is_whole(shop: Site) -> None:
-    assert "● complete" in text_of(_page(shop, 2))
+    page = text_of(_page(shop, 2))
+    assert "complete" not in page
+    assert "no span came for traces.settle" in page
     page = text_of(_page(shop, 4))
     assert "◐ incomplete: root, parent:" in page
     assert "no span came for traces.idle_timeout" in page
@@ -108,9 +112,12 @@ def test_a_long_trace_is_shown_in_part_and_whole_when_asked(shop: Site, monkeypa
     assert whole.count("<rect") == 45
 
 
-def test_a_span_has_a_page_with_all_that_was_kept_of_it(shop: Site) -> None:
+def test_a_span_opens_beside_its_trace_with_all_that_was_kept_of_it(shop: Site) -> None:
     (address,) = re.findall(r'href="(/traces/[0-9a-f]+/spans/[0-9a-f]+)">execute_tool create_order<', _page(shop, 1))
-    page = text_of(shop.get(address).text)
+    html = shop.get(address).text
+    page = text_of(html)
+    assert f'href="/traces/{_id(1)}" aria-label="Close the span"' in html
+    assert "Please order 2 of A-1" in page
     assert "gen_ai.tool.call.arguments" in page
     assert "Read as the tool call create_order" in page
     assert "service.version 1.5.0" in page
@@ -152,6 +159,17 @@ def test_what_is_not_certain_of_a_trace_is_said_with_what_would_make_it_so(tmp_p
 
 def test_a_trace_that_is_read_for_certain_says_nothing_of_it(shop: Site) -> None:
     assert "Not certain" not in text_of(_page(shop, 1))
+
+
+def test_it_is_downloaded_as_the_commands_print_it(shop: Site) -> None:
+    as_json, as_otlp = (shop.get(f"/traces/{_id(1)}/{name}") for name in ("trace.json", "trace.otlp.jsonl"))
+    assert as_json.headers["Content-Disposition"] == f'attachment; filename="{_id(1)}.json"'
+    shown, exported = (
+        CliRunner().invoke(main, ["traces", *arguments, _id(1), "--data-dir", str(shop.config.data_path)]).stdout
+        for arguments in (["show", "--format", "json"], ["export"])
+    )
+    assert json.loads(as_json.text) == json.loads(shown)
+    assert as_otlp.text == exported
 
 
 def _lines(trace: Trace) -> list[tuple[str, int, str]]:

@@ -26,11 +26,10 @@ from tracegrade.cli.output import (
 from tracegrade.cli.results import show_evaluation
 from tracegrade.cli.settings import ReadSettings, tenant_reading_options
 from tracegrade.cli.traces_delete import delete
-from tracegrade.display import count, elapsed_text, json_text, printable, printable_json, time_text, took_text
+from tracegrade.display import count, elapsed_text, json_text, printable, time_text, took_text
 from tracegrade.queries.parameters import TracesQuery
 
 if TYPE_CHECKING:
-    from google.protobuf.message import Message
     from rich.tree import Tree
 
     from tracegrade.model.span import Span
@@ -158,7 +157,7 @@ def export(
     are missing. 'replay', 'extract' and the tests of a rule can read the output; log records are on lines of their own.
     Exit code 1: a trace that was named is not in the store.
     """
-    from tracegrade.otlp.json import to_json
+    from tracegrade.history.stored_json import otlp_lines
     from tracegrade.queries.lists import traces_page, with_whole_ids
     from tracegrade.store.named import trace_id_named
     from tracegrade.store.read import stored_traces
@@ -186,8 +185,7 @@ def export(
                 if stored.values_are_gone:
                     gone += 1
                     continue
-                for request in kept_requests(stored):
-                    output.write(printable_json(json_text(to_json(request))) + "\n")
+                output.writelines(otlp_lines(stored))
     if gone:
         print_line(f"{count(gone, 'trace')} left out: their spans were deleted (store.values_retention).", err=True)
     if more:
@@ -195,18 +193,6 @@ def export(
     if unknown:
         print_line(f"Not in the store: {', '.join(unknown)}.", err=True)
         sys.exit(EXIT_FAILED)
-
-
-def kept_requests(stored: "TraceResult") -> "list[Message]":
-    """What was kept of a trace as export requests: its spans, and its log records if it has any.
-
-    Raises:
-        Unreadable: its spans are damaged, or were stored by another version.
-    """
-    from tracegrade.codec.kept_spans import trace_of
-    from tracegrade.otlp.from_spans import requests_of
-
-    return requests_of(trace_of(stored))
 
 
 def _print_trace(stored: "TraceResult") -> None:

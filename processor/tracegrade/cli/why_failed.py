@@ -53,8 +53,8 @@ def _as_stored(judged: Judged) -> StoredJudgement:
     """As it would be stored; what earlier turns of a session called is not looked up."""
     stored = result_of(judged, NOT_STORED, "")
     if isinstance(judged, JudgedSession):
-        return StoredJudgement(stored, None, [judged.session], judged.decisions, NoTurns())
-    return StoredJudgement(stored, judged.judgement.extraction, [], judged.decisions, NoTurns())
+        return StoredJudgement(stored, None, {judged.session.id: lambda: judged.session}, judged.decisions, NoTurns())
+    return StoredJudgement(stored, judged.judgement.extraction, {}, judged.decisions, NoTurns())
 
 
 def _advice(traces: Sequence[JudgedTrace]) -> Iterator[str]:

@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tally import Z95
-from tracegrade.model.usage import CostOf, Tokens, Usage, no_prices
+from tracegrade.model.usage import CostOf, no_prices
+from tracegrade.store.heads import usages_in
 
 MEASURES = ("duration_s", "calls", "errors", "tokens", "cost")
 """Of each trace: seconds from its first start to its last end, tool calls, failed ones, tokens, and their cost."""
@@ -19,8 +20,6 @@ MEASURES = ("duration_s", "calls", "errors", "tokens", "cost")
 _NS = 1_000_000_000
 _ROUNDING = 1e-12  # of a mean: sums of equal values differ by less
 _ERROR_TYPE = 7  # in a row of the view ``tool_calls``
-_MODEL, _INPUT, _OUTPUT = 4, 6, 7  # in a row of the view ``agent_runs``
-_CACHE = 9  # from here on, where a cache was used: tokens read from it, and written to it
 
 
 @dataclass(slots=True)
@@ -110,12 +109,10 @@ class SideMeasures:
             taken["duration_s"].add((end_ns - start_ns) / _NS, weight, cluster)
         taken["calls"].add(len(calls), weight, cluster)
         taken["errors"].add(len([call for call in calls if call[_ERROR_TYPE] is not None]), weight, cluster)
-        spent = [run for run in runs if run[_INPUT] is not None or run[_OUTPUT] is not None]
-        if spent:
-            tokens = sum([(run[_INPUT] or 0) + (run[_OUTPUT] or 0) for run in spent])
-            taken["tokens"].add(tokens, weight, cluster)
+        if spent := usages_in(runs):
+            taken["tokens"].add(sum([usage.tokens.total for usage in spent]), weight, cluster)
             if self.cost_of is not no_prices:
-                cost = self.cost_of([_usage(run) for run in spent]).amount
+                cost = self.cost_of(spent).amount
                 if cost is not None:
                     taken["cost"].add(cost, weight, cluster)
 
@@ -157,8 +154,3 @@ def _quantiles(taken: Taken, total: float) -> Callable[[float], float]:
         return taken.values[order[min(place, len(order) - 1)]]
 
     return of
-
-
-def _usage(run: Sequence[Any]) -> Usage:
-    taken_in, given_out = run[_INPUT], run[_OUTPUT]
-    return Usage(run[_MODEL] or "", Tokens(taken_in, given_out, (taken_in or 0) + (given_out or 0), *run[_CACHE:]))

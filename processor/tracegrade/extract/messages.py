@@ -12,6 +12,7 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import open_function_response
 from tracegrade.extract.decode.values import call_id, decode, is_exact, is_masked, parse_plain
 from tracegrade.extract.document import numbered, parsed
+from tracegrade.extract.media import media_of
 from tracegrade.extract.reading import Message, RequestedCall, ShownResult
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
@@ -335,10 +336,12 @@ def read_message(value: dict[str, JsonValue], position: int, role: str = "") -> 
     texts: list[str] = []
     calls: list[RequestedCall] = []
     results: list[ShownResult] = []
+    media: list[str] = []
     if isinstance(parts := value.get("parts"), list):
-        _read_parts(parts, position, texts, calls, results)
+        media = _read_parts(parts, position, texts, calls, results)
     if isinstance(content, list) and not (role == "tool" and all(isinstance(part, str) for part in content)):
-        _read_parts(content, position, texts, calls, results)  # a tool's list of texts is its result as it is
+        # A tool's list of texts is its result as it is.
+        media += _read_parts(content, position, texts, calls, results)
     if "tool_calls" in value and not calls:
         tool_calls = decode(value["tool_calls"]).value
         for index, item in enumerate(tool_calls if isinstance(tool_calls, list) else []):
@@ -358,7 +361,7 @@ def read_message(value: dict[str, JsonValue], position: int, role: str = "") -> 
     elif isinstance(content, str):
         texts.append(content)
     text = texts[0] if len(texts) == 1 else "\n".join(texts)
-    return Message(role, text, tuple(calls), tuple(results))
+    return Message(role, text, tuple(calls), tuple(results), tuple(media))
 
 
 def _call_as_text(content: JsonValue, identity: JsonValue, path: str) -> RequestedCall | None:
@@ -440,7 +443,9 @@ def last_text(messages: list[Message], roles: tuple[str, ...]) -> str | None:
 
 def _read_parts(
     parts: list[JsonValue], position: int, texts: list[str], calls: list[RequestedCall], results: list[ShownResult]
-) -> None:
+) -> list[str]:
+    """Add what `parts` hold to `texts`, `calls` and `results`. Returns their images and other files, by name."""
+    media: list[str] = []
     for index, part in enumerate(parts):
         if not isinstance(part, dict):
             if isinstance(part, str):
@@ -468,6 +473,9 @@ def _read_parts(
             results.append(ShownResult(_part_id(inner), shown, failed))
         elif isinstance(part.get("function"), dict) and (call := _chat_completions_call(part, f"{position}/{index}")):
             calls.append(call)  # chat completions' calls as the content (Langtrace)
+        elif (name := media_of(part)) is not None:
+            media.append(name)
+    return media
 
 
 def _member(part: dict[str, JsonValue], keys: tuple[str, ...]) -> dict[str, JsonValue] | None:

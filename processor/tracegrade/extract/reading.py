@@ -63,12 +63,16 @@ class ShownResult(NamedTuple):
 
 @dataclass(slots=True)
 class Message:
-    """One chat message: its role, its text ("" when it has none), the calls it requests and the results it holds."""
+    """One chat message: its role, its text ("" when it has none), the calls it requests and the results it holds.
+
+    ``media``: its images and other files, each by type and size.
+    """
 
     role: str
     text: str = ""
     calls: tuple[RequestedCall, ...] = ()
     results: tuple[ShownResult, ...] = ()
+    media: tuple[str, ...] = ()
 
 
 class Keys(NamedTuple):

@@ -1,9 +1,10 @@
-"""Everything stored of a trace as JSON: what ``tracegrade traces show`` and the API give."""
+"""Everything stored of a trace as JSON: what ``tracegrade traces show`` and the API give; and as OTLP/JSON."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tracegrade.codec.kept_spans import trace_of
+from tracegrade.display import json_text, printable_json
 from tracegrade.extract.extract import extract
 from tracegrade.extract.how_read import UnreadSpan, spans_not_read
 from tracegrade.extract.joining import join
@@ -43,6 +44,19 @@ def stored_json(stored: TraceResult, shown: Callable[[Any], Any] = lambda found:
         "unread": [span._asdict() for span in unread],
         **({"values_deleted": True} if values_gone else {}),
     }
+
+
+def otlp_lines(stored: TraceResult) -> Iterator[str]:
+    """What was kept of a trace as OTLP/JSON, a request a line: its spans, and its log records if it has any.
+
+    Raises:
+        Unreadable: its spans are damaged, or were stored by another version.
+    """
+    from tracegrade.otlp.from_spans import requests_of
+    from tracegrade.otlp.json import to_json
+
+    for request in requests_of(trace_of(stored)):
+        yield printable_json(json_text(to_json(request))) + "\n"
 
 
 def _with_log_records(trace: Trace) -> Sequence[Span]:

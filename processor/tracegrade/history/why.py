@@ -1,7 +1,8 @@
 """Why a stored trace was judged as it was, or not at all; shown by ``tracegrade why`` and the page."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection
@@ -26,14 +27,15 @@ _WHEN_IT_CAME = "its sample leaves the trace out; it came under other rules, may
 
 @dataclass(frozen=True, slots=True)
 class StoredJudgement:
-    """A trace, or session, as it is stored, and the sessions that the trace is part of.
+    """A trace, or session, as it is stored, and the sessions that the trace is part of, by name.
 
-    ``extraction`` is None of a session, and of a trace whose values were deleted.
+    ``extraction`` is None of a session, and of a trace whose values were deleted. A session is read when it is asked
+    for: that takes as long as it has traces.
     """
 
     stored: TraceResult
     extraction: Extraction | None
-    sessions: list[Session]
+    sessions: dict[str, Callable[[], Session]]
     decisions: list[Decision]
     turns: Turns
 
@@ -44,19 +46,24 @@ def read_judgement(connection: Connection, stored: TraceResult, settings: Traces
     Raises:
         Unreadable: its spans are damaged, or were stored by another version.
     """
+    turns = EarlierTurns(connection, stored, settings)
+
+    def whole(session: TraceResult) -> Callable[[], Session]:
+        return cache(lambda: stored_session_of(connection, session, settings))
+
     if stored.trace.members is not None:
-        session = stored_session_of(connection, stored, settings)
-        return StoredJudgement(stored, None, [session], stored.decisions, EarlierTurns(connection, stored, settings))
+        return StoredJudgement(stored, None, {stored.trace.session or "": whole(stored)}, stored.decisions, turns)
     if stored.values_are_gone:
-        return StoredJudgement(stored, None, [], stored.decisions, EarlierTurns(connection, stored, settings))
+        return StoredJudgement(stored, None, {}, stored.decisions, turns)
     extraction = extract_stored(stored, settings)
-    judged = {session.trace.session: session for session in sessions_of(connection, stored)}
-    sessions = [stored_session_of(connection, session, settings) for session in judged.values()]
+    judged = {session.trace.session or "": session for session in sessions_of(connection, stored)}
+    sessions = {name: whole(session) for name, session in judged.items()}
     for name in session_ids(extraction):
         if name not in judged and (part := part_of(extraction, name)) is not None:
-            sessions.append(session_of([part], name, stored.trace.tenant, {}))
+            alone = session_of([part], name, stored.trace.tenant, {})
+            sessions[name] = lambda alone=alone: alone  # type: ignore[misc]
     decisions = [decision for item in (stored, *judged.values()) for decision in item.decisions]
-    return StoredJudgement(stored, extraction, sessions, decisions, EarlierTurns(connection, stored, settings))
+    return StoredJudgement(stored, extraction, sessions, decisions, turns)
 
 
 def stored_pairs(read: StoredJudgement) -> list[dict[str, Any]]:
@@ -109,8 +116,10 @@ def derived_pairs(read: StoredJudgement, rule_set: RuleSet, *, judged_alike: boo
         else ((rule, []) for rule in rule_set.rules if rule.scope == "session")
     )
     for rule, of_trace in in_trace:
-        explained = [found for session in read.sessions for found in explain_session(rule, session)] + of_trace
-        if not explained:
+        sessions = [] if rule.scope != "session" else [*read.sessions]
+        undecided = [name for name in sessions if (rule.id, "session", name) not in decided]
+        explained = [found for name in undecided for found in explain_session(rule, read.sessions[name]())] + of_trace
+        if not explained and len(undecided) == len(sessions):
             pairs.append(_pair(rule.id, rule.scope, "", "not_matched", f"no subject: the trace has no {rule.scope}"))
         for item in explained:
             subject = item.subject

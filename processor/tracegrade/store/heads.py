@@ -6,7 +6,7 @@ A session has a row like a trace's, but lists of traces do not contain sessions,
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
@@ -15,8 +15,10 @@ from sqlalchemy import ColumnElement, Connection, Select, func, select
 
 from tracegrade.model.field_schema import FieldSpec, json_of
 from tracegrade.model.json_value import JsonValue
-from tracegrade.store.database import rows_in
+from tracegrade.model.usage import Tokens, Usage
+from tracegrade.store.database import in_parts, rows_in
 from tracegrade.store.index import numbers_of
+from tracegrade.store.registry import database
 from tracegrade.store.result_filter import ResultFilter, of_traces
 from tracegrade.store.results import matching
 from tracegrade.store.schema import LIVE, OUTCOMES, traces
@@ -25,6 +27,8 @@ NEWEST = 2**63 - 1  # higher than the number of every trace
 
 IS_TRACE = traces.c.members.is_(None)
 _IS_SESSION = traces.c.members.is_not(None)
+_AGENT, _MODEL, _INPUT, _OUTPUT = 1, 4, 6, 7  # in a row of the view ``agent_runs``
+_CACHE = 9  # from here on, where a cache was used: tokens read from it, and written to it
 _LARGE = ("judged", "spans", "decisions", "tool_calls")
 
 
@@ -32,7 +36,8 @@ _LARGE = ("judged", "spans", "decisions", "tool_calls")
 class TraceHead:
     """One stored trace, or session under a trace id of its own, without spans and results.
 
-    ``members`` is the number of traces of a session.
+    ``members`` is the number of traces of a session. ``agents`` are those of a trace, the outermost first; ``usages``
+    what the model calls of each of its runs used, under the name of the last model of the run.
     """
 
     number: int
@@ -56,13 +61,16 @@ class TraceHead:
     ]
     outcomes: Annotated[Mapping[str, int], FieldSpec("how many evaluations had which outcome")]
     members: int = 0
+    agents: Sequence[str] = ()
+    usages: Sequence[Usage] = ()
 
     def to_json(self) -> dict[str, JsonValue]:
         """The documented JSON object."""
         return json_of(self)
 
 
-_AS_STORED = [field.name for field in fields(TraceHead) if field.name not in ("trace_id", "outcomes", "members")]
+_DERIVED = ("trace_id", "outcomes", "members", "agents", "usages")
+_AS_STORED = [field.name for field in fields(TraceHead) if field.name not in _DERIVED]
 
 
 def trace_heads(
@@ -80,6 +88,18 @@ def session_heads(
 ) -> list[TraceHead]:
     """The newest sessions that `result_filter` selects by their own results; otherwise as `trace_heads`."""
     return [_head(row) for row in _rows(connection, result_filter, _IS_SESSION, limit, before)]
+
+
+def heads_of(
+    connection: Connection, tenant: str, run: str, trace_ids: Sequence[bytes], *, sessions: bool = False
+) -> list[TraceHead]:
+    """Those of these traces of a tenant, or of these sessions, that are stored, in order of start."""
+    found = []
+    kind = _IS_SESSION if sessions else IS_TRACE
+    for some in in_parts(trace_ids):
+        chosen = (database(connection).of_ids(some), traces.c.tenant == tenant, traces.c.run == run, kind)
+        found += [_head(row) for row in connection.execute(_heads().where(*chosen))]
+    return sorted(found, key=lambda head: (head.start_ns, head.number))
 
 
 def count_heads(connection: Connection, result_filter: ResultFilter, most: int, *, sessions: bool = False) -> int:
@@ -115,13 +135,28 @@ def _heads() -> Select[Any]:
     return select(*(column for column in traces.c if column.name not in _LARGE))
 
 
+def usages_in(runs: Sequence[Sequence[Any]]) -> list[Usage]:
+    """What the model calls of each run used that recorded any, from the rows of ``traces.agent_runs``."""
+    return [
+        Usage(
+            run[_MODEL] or "",
+            Tokens(run[_INPUT], run[_OUTPUT], (run[_INPUT] or 0) + (run[_OUTPUT] or 0), *run[_CACHE:]),
+        )
+        for run in runs
+        if run[_INPUT] is not None or run[_OUTPUT] is not None
+    ]
+
+
 def _head(row: Any) -> TraceHead:
+    runs = orjson.loads(row.agent_runs)
     counted = Counter(item[5] for item in orjson.loads(row.evaluations))
     return TraceHead(
         **{name: getattr(row, name) for name in _AS_STORED},
         trace_id=bytes(row.trace_id).hex(),
         outcomes={name: counted[place] for place, name in enumerate(OUTCOMES) if counted[place]},
         members=0 if row.members is None else sum(map(bool, orjson.loads(row.members))),
+        agents=tuple(dict.fromkeys(run[_AGENT] for run in runs if run[_AGENT])),
+        usages=usages_in(runs),
     )
 
 

@@ -25,9 +25,11 @@ def span_address(trace_id: str, span_id: str, tenant: str = TENANT, run: str = L
     return address(f"/traces/{trace_id}/spans/{span_id}", tenant=tenant, run=run)
 
 
-def session_address(trace_id: str, tenant: str = TENANT, run: str = LIVE) -> str:
-    """The page of a session, by the trace id of its own."""
-    return address(f"/sessions/{trace_id}", tenant=tenant, run=run)
+def session_address(
+    trace_id: str, tenant: str = TENANT, run: str = LIVE, session: str = "", **query: str | None
+) -> str:
+    """The page of a session, by the trace id of its own; one that no rule judged is found by its name, `session`."""
+    return address(f"/sessions/{trace_id}", tenant=tenant, run=run, session=session, **query)
 
 
 def run_address(name: str, tenant: str = TENANT, *, case: str = "", cases: str = "", all: str = "") -> str:

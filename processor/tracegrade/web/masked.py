@@ -22,6 +22,7 @@ from tracegrade.codec.without_values import (
     summary_without_values,
 )
 from tracegrade.evaluate.criteria.expected import Difference
+from tracegrade.extract.conversation import Said, Step, Talk
 from tracegrade.extract.registry import in_force
 from tracegrade.history.runs.experiments import EntryStanding, ScoredRun, Standing, Timeline
 from tracegrade.model.agent_run import AgentRun
@@ -56,7 +57,7 @@ def seen_by(caller: Caller, found: Found) -> Found:
 
 def without_values(found: Any) -> Any:
     """`found`, as callers without the right ``read-values`` see it; raises as `seen_by`."""
-    if isinstance(found, list | tuple):
+    if type(found) in (list, tuple):
         return [without_values(item) for item in found]
     if (without := _all_without().get(type(found))) is None:
         raise TypeError(f"it is not known what the values of {type(found).__name__} are")
@@ -97,6 +98,26 @@ def _span(span: Span) -> Span:
 def _run(run: AgentRun) -> AgentRun:
     return replace(
         run, prompt=run.prompt and HIDDEN, final_answer=run.final_answer and HIDDEN, calls=without_values(run.calls)
+    )
+
+
+def _said(said: Said) -> Said:
+    return Said(said.role, said.text and HIDDEN, tuple(HIDDEN for _ in said.media))
+
+
+def _step(step: Step) -> Step:
+    calls = [[(number, call_without_values(call)) for number, call in together] for together in step.calls]
+    return replace(step, heard=without_values(step.heard), said=without_values(step.said), calls=calls)
+
+
+def _talk(talk: Talk) -> Talk:
+    return Talk(
+        _run(talk.run),
+        [HIDDEN for _ in talk.system],
+        without_values(talk.earlier),
+        without_values(talk.steps),
+        talk.opening and HIDDEN,
+        talk.closing and HIDDEN,
     )
 
 
@@ -186,12 +207,15 @@ _WITHOUT: dict[type, Callable[[Any], Any]] = {
     Resource: _resource,
     Row: _row,
     Run: _stored_run,
+    Said: _said,
     ScoredRun: _scored,
     SessionSums: _as_it_is,
     Span: _span,
     SpanEvent: _event,
     Standing: _standing,
+    Step: _step,
     StoredAlert: _alert,
+    Talk: _talk,
     Timeline: _timeline,
     ToolCall: call_without_values,
     TraceHead: _as_it_is,

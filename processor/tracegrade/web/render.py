@@ -1,6 +1,7 @@
 """Templates to pages."""
 
 import json
+import math
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -106,6 +107,7 @@ def _environment() -> Environment:
         "judged_score": judged_score_text,
         "number": _number,
         "count": count,
+        "cost": _cost,
         "iso": iso_text,
         "pretty": _pretty,
         "excerpt": _excerpt,
@@ -169,6 +171,11 @@ def _interval(bounds: tuple[float, float]) -> str:
     """``91.4–96.1 %``."""
     low, high = (f"{bound:.1%}".removesuffix("%").removesuffix(".0") for bound in bounds)
     return f"{low}–{high}\N{NARROW NO-BREAK SPACE}%"
+
+
+def _cost(amount: float) -> str:
+    """Two significant digits at least, and no exponent: ``0.055``, ``12.30``."""
+    return f"{amount:.2f}" if amount >= 1 or not amount else f"{amount:.{min(12, 1 - math.floor(math.log10(amount)))}f}"
 
 
 def _number(value: float) -> str:

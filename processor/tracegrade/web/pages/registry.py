@@ -22,6 +22,8 @@ PAGES: dict[str, Page] = {
     "/traces": traces.show,
     "/traces/{trace_id}": trace.show,
     "/traces/{trace_id}/spans/{span_id}": trace.show_span,
+    "/traces/{trace_id}/trace.json": trace.download_json,
+    "/traces/{trace_id}/trace.otlp.jsonl": trace.download_otlp,
     "/traces/{trace_id}/tests/{rule_id}.zip": trace.download_test,
     "/rules": rules.show_all,
     "/rules/{rule_id}": rules.show,

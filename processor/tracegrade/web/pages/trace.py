@@ -1,4 +1,4 @@
-"""``/traces/{trace_id}``: one trace, its judgement, spans and tests; or a session, by the trace id of its own."""
+"""``/traces/{trace_id}``: one trace, its judgement, conversation and spans, and its downloads."""
 
 import io
 import zipfile
@@ -15,8 +15,10 @@ from starlette.responses import RedirectResponse, Response
 
 from tracegrade.access.caller import Caller
 from tracegrade.codec.kept_spans import trace_of
+from tracegrade.display import json_text
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.following import begin, following
+from tracegrade.extract.conversation import conversation
 from tracegrade.extract.how_read import BY_SHAPE_ADVICE, by_shape, spans_not_read
 from tracegrade.extract.joining import join
 from tracegrade.extract.registry import in_force
@@ -26,20 +28,23 @@ from tracegrade.history.promote.beside_rule import Promoter
 from tracegrade.history.promote.promotion import How
 from tracegrade.history.promote.rule_test_files import RuleTestFiles
 from tracegrade.history.runs.experiments import check_stored
+from tracegrade.history.stored_json import otlp_lines, stored_json
 from tracegrade.history.why import derived_pairs, read_judgement
 from tracegrade.judge import Evidences
 from tracegrade.match.select import SUBJECTS, subjects_of
 from tracegrade.model.errors import NotFound, NotPossible
 from tracegrade.model.evaluation import Decision, Evaluation
-from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import session_trace_id
+from tracegrade.model.span import Span
 from tracegrade.model.subject import Subject
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace import close_reason_text
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.rule.evaluation_spec import EvaluationSpec
 from tracegrade.rule.load import tests_path
+from tracegrade.rule.prices import Prices
 from tracegrade.rule.rule import Rule
+from tracegrade.store.heads import heads_of
 from tracegrade.store.named import trace_id_named
 from tracegrade.store.read import stored_traces
 from tracegrade.store.rule_texts import judges_alike, rules_of
@@ -50,6 +55,7 @@ from tracegrade.web.masked import seen_by
 from tracegrade.web.render import page
 from tracegrade.web.rights import check_right, token_of
 from tracegrade.web.sources import Sources, sources_of
+from tracegrade.web.talks import shown_talks, spent_by
 from tracegrade.web.violations import Sentence, named_spans, sentences
 from tracegrade.web.waterfall import waterfall
 
@@ -72,6 +78,14 @@ class ShownEvaluation:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownSpan:
+    """One span, and the calls that were read from it."""
+
+    span: Span
+    calls: list[ToolCall]
+
+
+@dataclass(frozen=True, slots=True)
 class ShownDecision:
     """One decision of a rule on one subject; ``rule`` is the text that judged, None where it is not known."""
 
@@ -82,30 +96,25 @@ class ShownDecision:
     in_force: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ShownRun:
-    """One agent run with its shown calls, by turn: the calls of one message, or made together."""
-
-    agent: str
-    span_id: str
-    parent: str | None
-    prompt: str | None
-    final_answer: str | None
-    calls: int
-    turns: list[list[tuple[int, ToolCall]]]
-    hidden: int
-
-
 def show(request: Request) -> Response:
     """The trace of this id; if several tenants have it, that of the tenant in the address."""
-    sources = sources_of(request)
-    only = request.query_params.get("rule", "")
-    everything = "all" in request.query_params
+    return _shown(request, None)
+
+
+def show_span(request: Request) -> Response:
+    """The trace, with one of its spans in a panel: everything that was kept of it."""
+    return _shown(request, request.path_params["span_id"])
+
+
+def _shown(request: Request, span_id: str | None) -> Response:
+    sources, asked = sources_of(request), request.query_params
+    only, everything = asked.get("rule", ""), "all" in asked
     with sources.store() as connection:
         stored = chosen_trace(connection, request)
         head = stored.trace
         if head.members is not None:
             return RedirectResponse(session_address(request.path_params["trace_id"], head.tenant, head.run))
+        span = None if span_id is None else _span(stored, span_id, token_of(request))
         if stored.values_are_gone:
             return page(
                 request,
@@ -116,24 +125,43 @@ def show(request: Request) -> Response:
                 calls=stored.tool_calls,
             )
         values = _values(connection, sources, stored, only, everything, token_of(request))
+    here = trace_address(head.trace_id, head.tenant, head.run, rule=only)
     whole = trace_address(head.trace_id, head.tenant, head.run, rule=only, all="1")
-    return page(request, "trace.html", title=head.root_name or "Trace", only=only, whole=whole, **values)
+    title = head.root_name or "Trace"
+    return page(request, "trace.html", title=title, only=only, here=here, whole=whole, span=span, **values)
 
 
-def show_span(request: Request) -> Response:
-    """One span with everything that was kept."""
-    sources = sources_of(request)
-    span_id = request.path_params["span_id"]
-    with sources.store() as connection:
-        stored = chosen_trace(connection, request)
+def _span(stored: TraceResult, span_id: str, caller: Caller) -> ShownSpan:
+    """Raises HTTPException: 404, the trace has no such span."""
     trace = trace_of(stored)
     spans = join(trace.spans, trace.log_records, in_force().events)
     span = next((span for span in spans if span.span_id.hex() == span_id), None)
     if span is None:
         raise HTTPException(404, f"Trace {stored.trace.trace_id} has no span {span_id}.")
     calls = [call for call in stored.tool_calls if span_id in (call.span_id, *call.also_seen_in)]
-    shown, calls = seen_by(token_of(request), span), seen_by(token_of(request), calls)
-    return page(request, "span.html", title=span.name, head=stored.trace, span=shown, calls=calls)
+    return ShownSpan(seen_by(caller, span), seen_by(caller, calls))
+
+
+def download_json(request: Request) -> Response:
+    """Everything stored of the trace, as ``tracegrade traces show --format json`` prints it; needs ``read-values``."""
+    stored = _to_download(request)
+    return _download(json_text(stored_json(stored)), "application/json", f"{stored.trace.trace_id}.json")
+
+
+def download_otlp(request: Request) -> Response:
+    """The trace as OTLP/JSON, as ``tracegrade traces export`` writes it; needs ``read-values``."""
+    stored = _to_download(request)
+    return _download("".join(otlp_lines(stored)), "application/jsonl", f"{stored.trace.trace_id}.otlp.jsonl")
+
+
+def _to_download(request: Request) -> TraceResult:
+    check_right(request, "read-values")
+    with sources_of(request).store() as connection:
+        return chosen_trace(connection, request)
+
+
+def _download(content: str | bytes, media_type: str, name: str) -> Response:
+    return Response(content, media_type=media_type, headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
 
 def chosen_trace(connection: Connection, request: Request) -> TraceResult:
@@ -209,11 +237,12 @@ def _values(
     lines = waterfall(seen_by(caller, extraction.trace.spans), extraction)
     shown = lines if everything else lines[:_MAX_LINES]
     unread = spans_not_read(extraction)
+    talks, prices = conversation(extraction), Prices(sources.config.traces.prices)
     listed = unread if everything else unread[:_MAX_UNREAD]
     return {
         "head": stored.trace,
         "closed": close_reason_text(stored.trace.close_reason),
-        "sessions": [(name, session_trace_id(stored.trace.tenant, name).hex()) for name in stored.trace.sessions],
+        "sessions": _sessions(connection, stored),
         "decisions": decisions,
         "alike": alike,
         # The decisions of the chosen rule are shown separately.
@@ -226,9 +255,22 @@ def _values(
         "unread_hidden": len(unread) - len(listed),
         "lines": shown,
         "hidden": len(lines) - len(shown),
-        "failing": _failing(all_decisions),
-        "runs": _runs(seen_by(caller, extraction), everything),
+        "failing": failing_rules(all_decisions),
+        "talks": shown_talks(seen_by(caller, talks), prices, None if everything else _MAX_CALLS),
+        "spent": spent_by(talks, prices),
+        "may_download": caller.may("read-values"),
     }
+
+
+def _sessions(connection: Connection, stored: TraceResult) -> list[tuple[str, str]]:
+    """The names and addresses of the sessions that a trace is part of."""
+    head = stored.trace
+    ids = {name: session_trace_id(head.tenant, name) for name in head.sessions}
+    judged = {found.trace_id for found in heads_of(connection, head.tenant, head.run, [*ids.values()], sessions=True)}
+    return [
+        (name, session_address(own.hex(), head.tenant, head.run, "" if own.hex() in judged else name))
+        for name, own in ids.items()
+    ]
 
 
 def _shown_decision(
@@ -291,7 +333,7 @@ def _chosen(decisions: Sequence[Decision]) -> tuple[list[Decision], list[tuple[s
     return shown, [(*key, len(group) - _MAX_ALIKE) for key, group in groups.items() if len(group) > _MAX_ALIKE]
 
 
-def _failing(decisions: Sequence[Decision]) -> dict[str, list[str]]:
+def failing_rules(decisions: Sequence[Decision]) -> dict[str, list[str]]:
     """The rules that fail on the subject of a span, or name its call as wrong, by the span's hex id."""
     found = named_spans(decisions)
     for decision in decisions:
@@ -299,27 +341,6 @@ def _failing(decisions: Sequence[Decision]) -> dict[str, list[str]]:
             rules = found.setdefault(decision.pair.subject.span_id, [])
             if decision.pair.rule_id not in rules:
                 rules.append(decision.pair.rule_id)
-    return found
-
-
-def _runs(extraction: Extraction, everything: bool) -> list[ShownRun]:
-    left = len(extraction.calls) if everything else _MAX_CALLS
-    names = {run.span_id: run.agent for run in extraction.runs}
-    found = []
-    for run in extraction.runs:
-        some = run.calls[:left]
-        left -= len(some)
-        turns: list[list[tuple[int, ToolCall]]] = []
-        for number, call in enumerate(some, 1):
-            if turns and call.batch is not None and turns[-1][-1][1].batch == call.batch:
-                turns[-1].append((number, call))
-            else:
-                turns.append([(number, call)])
-        parent = names.get(run.parent_span_id or "")
-        hidden = len(run.calls) - len(some)
-        found.append(
-            ShownRun(run.agent, run.span_id, parent, run.prompt, run.final_answer, len(run.calls), turns, hidden)
-        )
     return found
 
 
@@ -350,9 +371,4 @@ def download_test(request: Request) -> Response:
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, text in files.files.items():
             archive.writestr(zipfile.ZipInfo(str(path), _SOME_DAY), text)
-    name = f"{rule_id}-{head.own_id.hex()}.zip"
-    return Response(
-        written.getvalue(),
-        media_type="application/zip",
-        headers={"Content-Disposition": f'attachment; filename="{name}"'},
-    )
+    return _download(written.getvalue(), "application/zip", f"{rule_id}-{head.own_id.hex()}.zip")
