@@ -1,5 +1,6 @@
 """A store with planted values wherever traces, runs, suites and incidents have values: what no page may show to all."""
 
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,7 +10,7 @@ from typing import Any
 from sqlalchemy import update
 
 from build import shop_incidents, store_with
-from build.shop import GOOD, RULES, SECOND, Call, fill, order, refund
+from build.shop import GOOD, RULES, SECOND, Call, fill, messages, order, refund
 from build.shop_runs import store_run
 from build.stored_alerts import store_incident
 from suites.build.scripted_models import calling, prompt_of, saying
@@ -126,8 +127,14 @@ def _traces(now_ns: int) -> Iterator[tuple[Trace, str | None]]:
 
 
 def _with_planted(trace: Trace) -> Trace:
-    """The trace with planted prompts, answers, errors, events, and attributes of spans and of their resource."""
+    """The trace with planted prompts, messages, answers, errors, events, and attributes of spans and of resources."""
     for span in trace.spans:
+        if span.attributes.get("gen_ai.operation.name") == "chat":
+            image = {"type": "blob", "mime_type": "planted/type", "content": "QUJD"}
+            told = [("system", "planted system"), ("user", "planted before"), ("assistant", "planted reply")]
+            asked = {"role": "user", "parts": [{"type": "text", "content": "planted question"}, image]}
+            span.attributes["gen_ai.input.messages"] = json.dumps([*json.loads(messages(*told)), asked])
+            span.attributes["gen_ai.output.messages"] = messages(("assistant", f"planted words {span.span_id.hex()}"))
         for text in _SAID:
             for key, value in span.attributes.items():
                 if isinstance(value, str):

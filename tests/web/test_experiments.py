@@ -83,8 +83,8 @@ def test_a_run_shows_its_rules_beside_the_baseline_and_leads_to_its_traces(site:
     )
     assert failing is not None
     listed = site.get(failing[1].replace("&amp;", "&")).text
-    address = f"/traces/{trace_id(1)}?run=prompts%2F1&amp;rule=order-steps-out-of-order"
-    assert f'href="{address}"' in listed
+    address = f"/traces/{trace_id(1)}?run=prompts%2F1&amp;rule=order-steps-out-of-order&amp;list="
+    assert f'href="{address}' in listed
     assert listed.count("<tr>") == 1 + 1
     assert '<input type="hidden" name="run" value="prompts/1">' in listed
 

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 from build import each
 from build.asgi import Called, call
 from build.planted_store import FAILED, JOB, OTHER, PLANTED, RULE, SESSION, TRACE, planted_store, trace_id
-from build.site import Site
+from build.site import Site, text_of
 from tracegrade.access.caller import Caller
 from tracegrade.access.rights import Role
 from tracegrade.access.tokens import new_token
@@ -91,6 +91,8 @@ def addresses(place: Place, path: str) -> list[str]:
         "/compare/traces": [f"/compare/traces?a={one}&b={other}"],
         "/api/v1/compare": ["/api/v1/compare?a=usual/1&b=prompts/2&full=true"],
         "/traces/{trace_id}": [f"/traces/{one}?all=1", f"/traces/{one}?rule={RULE}"],
+        "/traces": ["/traces?columns=prompt&columns=session&sort=duration"],
+        "/find": ["/find?q=order", f"/find?q={one[:30]}"],
         "/sessions/{trace_id}": [f"/sessions/{session_trace_id('default', SESSION).hex()}"],
         "/suites/{suite_id}": [f"/suites/{place.suite}?all=1"],
         "/evals/new": [f"/evals/new?again={JOB}"],
@@ -109,6 +111,7 @@ READS = [param for param in every_route() if "GET" in param.values[1] and param.
 STREAMS = {"/live", "/api/v1/jobs/events", "/api/v1/jobs/{job_id}/events"}
 
 SHOWS = {
+    "/traces",
     "/traces/{trace_id}",
     "/traces/{trace_id}/spans/{span_id}",
     "/traces/{trace_id}/tests/{rule_id}.zip",
@@ -167,6 +170,12 @@ def test_who_may_see_values_sees_them(place: Place) -> None:
     roles: tuple[Role, ...] = ("read-values", "admin")
     for role in roles:
         assert PLANTED.encode() in place.call(role, "GET", f"/traces/{trace_id(TRACE)}").body
+
+
+def test_the_form_of_a_conversation_stays(place: Place) -> None:
+    page = text_of(place.call("read", "GET", f"/traces/{trace_id(TRACE)}").body.decode())
+    assert "user [hidden] [hidden] assistant [hidden]" in page
+    assert "2 earlier messages of this conversation user [hidden] assistant [hidden]" in page
 
 
 def test_names_and_paths_stay(place: Place) -> None:

@@ -6,7 +6,7 @@ A session has a row like a trace's, but lists of traces do not contain sessions,
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
@@ -27,7 +27,7 @@ NEWEST = 2**63 - 1  # higher than the number of every trace
 
 IS_TRACE = traces.c.members.is_(None)
 _IS_SESSION = traces.c.members.is_not(None)
-_AGENT, _MODEL, _INPUT, _OUTPUT = 1, 4, 6, 7  # in a row of the view ``agent_runs``
+_AGENT, _MODEL, _PROMPT_HASH, _INPUT, _OUTPUT = 1, 4, 5, 6, 7  # in a row of the view ``agent_runs``
 _CACHE = 9  # from here on, where a cache was used: tokens read from it, and written to it
 _LARGE = ("judged", "spans", "decisions", "tool_calls")
 
@@ -37,7 +37,8 @@ class TraceHead:
     """One stored trace, or session under a trace id of its own, without spans and results.
 
     ``members`` is the number of traces of a session. ``agents`` are those of a trace, the outermost first; ``usages``
-    what the model calls of each of its runs used, under the name of the last model of the run.
+    what the model calls of each of its runs used, under the name of the last model of the run. ``prompt_hashes``: those
+    of its runs.
     """
 
     number: int
@@ -63,13 +64,14 @@ class TraceHead:
     members: int = 0
     agents: Sequence[str] = ()
     usages: Sequence[Usage] = ()
+    prompt_hashes: Set[str] = frozenset()
 
     def to_json(self) -> dict[str, JsonValue]:
         """The documented JSON object."""
         return json_of(self)
 
 
-_DERIVED = ("trace_id", "outcomes", "members", "agents", "usages")
+_DERIVED = ("trace_id", "outcomes", "members", "agents", "usages", "prompt_hashes")
 _AS_STORED = [field.name for field in fields(TraceHead) if field.name not in _DERIVED]
 
 
@@ -100,6 +102,12 @@ def heads_of(
         chosen = (database(connection).of_ids(some), traces.c.tenant == tenant, traces.c.run == run, kind)
         found += [_head(row) for row in connection.execute(_heads().where(*chosen))]
     return sorted(found, key=lambda head: (head.start_ns, head.number))
+
+
+def heads_numbered(connection: Connection, numbers: Sequence[int]) -> list[TraceHead]:
+    """The traces and sessions of these numbers, in their order."""
+    found = {row.number: row for row in rows_in(connection, _heads(), traces.c.number, dict.fromkeys(numbers))}
+    return [_head(found[number]) for number in numbers if number in found]
 
 
 def count_heads(connection: Connection, result_filter: ResultFilter, most: int, *, sessions: bool = False) -> int:
@@ -157,6 +165,7 @@ def _head(row: Any) -> TraceHead:
         members=0 if row.members is None else sum(map(bool, orjson.loads(row.members))),
         agents=tuple(dict.fromkeys(run[_AGENT] for run in runs if run[_AGENT])),
         usages=usages_in(runs),
+        prompt_hashes={run[_PROMPT_HASH] for run in runs if run[_PROMPT_HASH]},
     )
 
 

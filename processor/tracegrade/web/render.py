@@ -74,7 +74,7 @@ def page(
     """
     shown = request.scope["path"]
     shown = next((section for path, section in _WITHIN.items() if shown.startswith(path)), shown)
-    current = next((path for path, _ in reversed(SECTIONS) if shown.startswith(path)), "")
+    current = next((path for path, _ in SECTIONS if shown == path or (path != "/" and shown.startswith(path))), "")
     seen = SECTIONS if caller_in(request.scope) is not None else ()
     sections = [(path if view is None else view.section(path), name, path == current) for path, name in seen]
     signed_in = any(name.endswith("tracegrade") for name in request.cookies)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any, cast
 from urllib.parse import urlencode
@@ -29,6 +29,10 @@ RANGES: dict[str, tuple[int, int, str]] = {
 DEFAULT_RANGE = "24h"
 # The filters of results.
 FILTERS = (*(item.name for item in parameters_of(SeriesQuery)), "tenant")
+
+# Names in addresses of lists that filter nothing.
+HOW_LISTED = ("columns", "sort")
+_OF_RESULTS = {item.name for item in fields(ResultFilter)}
 
 _MAX_STEPS = 48
 _STEPS = (1, 2, 5, 10, 30, 60, 120, 360, 720, 1440, 10080, 43200)
@@ -99,7 +103,7 @@ class View:
     def result_filter(self) -> ResultFilter:
         """The filter of the results shown; of a run, they are those of any time."""
         since_ns, until_ns = (self.window.since_ns, self.window.until_ns) if self.run == LIVE else (None, None)
-        chosen: dict[str, Any] = self.chosen
+        chosen: dict[str, Any] = {name: value for name, value in self.chosen.items() if name in _OF_RESULTS}
         return ResultFilter(since_ns=since_ns, until_ns=until_ns, with_backfilled=True, **chosen)
 
     def address(self, path: str | None = None, **changed: str | None) -> str:
@@ -120,12 +124,12 @@ class View:
     @property
     def filtered(self) -> bool:
         """Whether filters are set beside the run."""
-        return bool(self.chosen.keys() - {"run"})
+        return bool(self.chosen.keys() - {"run", *HOW_LISTED})
 
     @property
     def cleared(self) -> str:
         """The address without filters, of the same time and run."""
-        return self.address(**dict.fromkeys(self.chosen.keys() - {"run"}))
+        return self.address(**dict.fromkeys(self.chosen.keys() - {"run", *HOW_LISTED}))
 
     @property
     def fixed(self) -> str:
@@ -145,6 +149,8 @@ def view_of(request: Request, filters: Collection[str] = ()) -> View:
     """
     parameters = request.query_params
     chosen = {name: value for name in filters if (value := parameters.get(name, "").strip())}
+    if "columns" in chosen:  # a form sends each on its own
+        chosen["columns"] = ",".join(parameters.getlist("columns"))
     if (outcome := chosen.get("outcome")) is not None and outcome not in OUTCOMES:
         raise HTTPException(400, f"outcome: expected one of {', '.join(OUTCOMES)}, found {outcome!r}")
     window = _window(parameters.get("range", ""), parameters.get("since"), parameters.get("until"))

@@ -15,3 +15,9 @@ def compare_traces_address(a: str, b: str, run_a: str = LIVE, run_b: str = LIVE,
     """The page of two traces side by side."""
     runs = {"run_a": run_a if run_a != LIVE else "", "run_b": run_b if run_b != LIVE else ""}
     return address("/compare/traces", tenant=tenant, a=a, b=b, **runs)
+
+
+def passing_address(failing: str, rule_id: str, run: str = LIVE, tenant: str = TENANT) -> str:
+    """The page of a failing trace beside one in which the rule passes."""
+    run_a = run if run != LIVE else ""
+    return address("/compare/traces", tenant=tenant, a=failing, passing=rule_id, run_a=run_a)

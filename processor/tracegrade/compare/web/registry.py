@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tracegrade.compare.sides import CompareError
-from tracegrade.compare.web.addresses import compare_address, compare_traces_address
+from tracegrade.compare.web.addresses import compare_address, compare_traces_address, passing_address
 from tracegrade.compare.web.api import router
 from tracegrade.compare.web.backtesting import WrongRule
 from tracegrade.compare.web.pages import backtest, compare, traces
@@ -19,5 +19,5 @@ WEB = WebPart(
         WrongRule: said_as(400, "invalid-parameter", "Wrong parameter"),
     },
     templates=Path(__file__).with_name("templates"),
-    addresses=[compare_address, compare_traces_address],
+    addresses=[compare_address, compare_traces_address, passing_address],
 )

@@ -6,6 +6,7 @@ The navigation is in ``render.SECTIONS``.
 from tracegrade.web.pages import (
     alerts,
     experiments,
+    find,
     incidents,
     ingest,
     overview,
@@ -35,6 +36,7 @@ PAGES: dict[str, Page] = {
     "/sessions": sessions.show_all,
     "/sessions/{trace_id}": sessions.show,
     "/ingest": ingest.show,
+    "/find": find.show,
 }
 
 ACTIONS: dict[str, Action] = {

@@ -49,9 +49,10 @@ from tracegrade.store.named import trace_id_named
 from tracegrade.store.read import stored_traces
 from tracegrade.store.rule_texts import judges_alike, rules_of
 from tracegrade.store.schema import LIVE
-from tracegrade.web.addresses import session_address, trace_address
+from tracegrade.web.addresses import address, session_address, trace_address
 from tracegrade.web.alignment import Alignment, aligned
 from tracegrade.web.masked import seen_by
+from tracegrade.web.pages.traces import around
 from tracegrade.web.render import page
 from tracegrade.web.rights import check_right, token_of
 from tracegrade.web.sources import Sources, sources_of
@@ -124,11 +125,22 @@ def _shown(request: Request, span_id: str | None) -> Response:
                 decisions=[*stored.decisions, *stored.backfilled],
                 calls=stored.tool_calls,
             )
+        back, previous, following = around(connection, request, sources)
         values = _values(connection, sources, stored, only, everything, token_of(request))
-    here = trace_address(head.trace_id, head.tenant, head.run, rule=only)
-    whole = trace_address(head.trace_id, head.tenant, head.run, rule=only, all="1")
-    title = head.root_name or "Trace"
-    return page(request, "trace.html", title=title, only=only, here=here, whole=whole, span=span, **values)
+    of_list = {"rule": only, "list": asked.get("list")}
+    return page(
+        request,
+        "trace.html",
+        title=head.root_name or "Trace",
+        only=only,
+        here=trace_address(head.trace_id, head.tenant, head.run, **of_list),
+        whole=trace_address(head.trace_id, head.tenant, head.run, **of_list, all="1"),
+        back=back or address("/traces", run=head.run),
+        previous=previous,
+        following=following,
+        span=span,
+        **values,
+    )
 
 
 def _span(stored: TraceResult, span_id: str, caller: Caller) -> ShownSpan:

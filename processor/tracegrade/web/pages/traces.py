@@ -1,32 +1,72 @@
-"""``/traces``: the traces that the address chooses, newest first."""
+"""``/traces``: the traces that the address chooses, newest first or sorted, with the columns that it names."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import inf
 
 from sqlalchemy import Connection
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tracegrade.queries.lists import Page, cursor_of, traces_page
+from tracegrade.access.caller import Caller
+from tracegrade.history.stored_extraction import extract_stored
+from tracegrade.queries.lists import Page, cursor_of
+from tracegrade.queries.measured import SORTS, Bounds, MeasuredChoice, MeasuredPage, Took, measured_page
+from tracegrade.rule.prices import Prices
 from tracegrade.store.heads import NEWEST, TraceHead
+from tracegrade.store.read import stored_traces
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import OUTCOMES
+from tracegrade.web.addresses import trace_address
+from tracegrade.web.masked import seen_by
 from tracegrade.web.render import page
-from tracegrade.web.sources import sources_of
-from tracegrade.web.view import FILTERS, filter_choices, number_of, view_of
+from tracegrade.web.rights import token_of
+from tracegrade.web.sources import Sources, sources_of
+from tracegrade.web.view import DEFAULT_RANGE, FILTERS, HOW_LISTED, View, filter_choices, number_of, view_of
 
 _AT_A_TIME = 50
 
-
-Find = Callable[[Connection, ResultFilter, int, str | None], Page[TraceHead]]
+COLUMNS = ("agent", "release", "session", "prompt", "calls", "tokens", "cost", "duration", "spans", "closed")
+"""The columns that can be chosen."""
+_USUAL = "agent,calls,tokens,cost,duration"
+_OF_LIST = (*FILTERS, "session", "outcome", "run", "close_reason", *Took._fields, *HOW_LISTED)
 
 
 def show(request: Request) -> Response:
-    """One page of traces; ``before`` continues after the trace of that number."""
-    return heads_page(request, "Traces", traces_page)
+    """One page of traces. ``before`` continues after the trace of that number, ``skip`` after as many sorted ones."""
+    sources, view = sources_of(request), view_of(request, _OF_LIST)
+    columns = _columns(view)
+    place = _place(request, view)
+    with sources.store() as connection:
+        found = listed(connection, sources, view, place)
+        details = _details(connection, [item.head for item in found.items], columns, sources, token_of(request), view)
+        choices = filter_choices(connection, sources.rule_set(), view.run) | {"outcome": list(OUTCOMES)}
+    here = _query_of(view, place)
+    return page(
+        request,
+        "traces.html",
+        title="Traces",
+        view=view,
+        choices=choices,
+        ranges_of=Took._fields,
+        all_columns=COLUMNS,
+        columns=columns,
+        sorts=SORTS,
+        sort=_sort(view),
+        found=found,
+        details=details,
+        address_in_list=lambda head: trace_address(
+            head.trace_id, head.tenant, view.run, rule=view.chosen.get("rule"), **{"list": here}
+        ),
+        older=None if found.next is None else view.address(**_further(view, found.next)),
+        newest=None if place is None else view.address(),
+    )
 
 
-def heads_page(request: Request, title: str, find: Find) -> Response:
-    """One page of a list of traces or of sessions; ``before`` continues after the one of that number."""
+def heads_page(
+    request: Request, title: str, find: Callable[[Connection, ResultFilter, int, str | None], Page[TraceHead]]
+) -> Response:
+    """One page of a list of sessions; ``before`` continues after the one of that number."""
     sources, view = sources_of(request), view_of(request, (*FILTERS, "outcome", "run"))
     before = number_of(request, "before", NEWEST)
     with sources.store() as connection:
@@ -42,3 +82,111 @@ def heads_page(request: Request, title: str, find: Find) -> Response:
         older=view.address(before=str(found.items[-1].number)) if found.next is not None else None,
         newest=view.address() if before < NEWEST else None,
     )
+
+
+def listed(connection: Connection, sources: Sources, view: View, place: int | None) -> MeasuredPage:
+    """The traces that `view` chooses, from `place` on.
+
+    Raises:
+        HTTPException: 400, a filter cannot be read.
+        NotFound: there is no such run.
+    """
+    within = {name: _bounds(name, view.chosen[name]) for name in Took._fields if name in view.chosen}
+    sort, ascending = _sort(view)
+    choice = MeasuredChoice(view.result_filter, within, view.chosen.get("close_reason"), sort, ascending)
+    return measured_page(connection, choice, Prices(sources.config.traces.prices), _AT_A_TIME, place)
+
+
+def around(connection: Connection, request: Request, sources: Sources) -> tuple[str | None, str | None, str | None]:
+    """The addresses of the list that a trace was opened from, and of the traces before and after it there; or None."""
+    if not (written := request.query_params.get("list")):
+        return None, None, None
+    of_list = Request({**request.scope, "path": "/traces", "query_string": written.encode()})
+    view = view_of(of_list, _OF_LIST)
+    place = _place(of_list, view)
+    found = listed(connection, sources, view, place)
+    ids = [(item.head.trace_id, item.head.tenant) for item in found.items]
+    trace_id, tenant = request.path_params["trace_id"], request.query_params.get("tenant", "")
+    at = next((at for at, (other, of) in enumerate(ids) if other == trace_id and tenant in ("", of)), None)
+
+    def opened(at: int, query: str) -> str:
+        rule = view.chosen.get("rule")
+        return trace_address(ids[at][0], ids[at][1], view.run, rule=rule, **{"list": query})
+
+    back = "/traces" + (f"?{written}" if written else "")
+    if at is None:
+        return back, None, None
+    previous = opened(at - 1, written) if at else None
+    following = opened(at + 1, written) if at + 1 < len(ids) else None
+    if following is None and found.next is not None:
+        further = listed(connection, sources, view, found.next)
+        ids = [(item.head.trace_id, item.head.tenant) for item in further.items]
+        following = opened(0, _query_of(view, found.next)) if ids else None
+    return back, previous, following
+
+
+def _columns(view: View) -> list[str]:
+    asked = view.chosen.get("columns", _USUAL).split(",")
+    if unknown := [name for name in asked if name not in COLUMNS]:
+        raise HTTPException(400, f"columns: expected some of {', '.join(COLUMNS)}, found {unknown[0][:100]!r}")
+    return [name for name in COLUMNS if name in asked]
+
+
+def _sort(view: View) -> tuple[str, bool]:
+    """By what the list is sorted, "" for time, and whether the least comes first."""
+    asked = view.chosen.get("sort", "")
+    name, _, turned = asked.partition(".")
+    if asked and (name not in SORTS or turned not in ("", "asc")):
+        raise HTTPException(400, f"sort: expected one of {', '.join(SORTS)}, or with '.asc', found {asked[:100]!r}")
+    return name, turned == "asc"
+
+
+def _bounds(name: str, written: str) -> Bounds:
+    """``5`` and ``5..`` are at least 5, ``..5`` at most 5, ``1..5`` both."""
+    low, _, high = written.partition("..")
+    try:
+        return Bounds(float(low or 0), float(high or inf))
+    except ValueError:
+        raise HTTPException(400, f"{name}: expected 5.., ..5 or 1..5, found {written[:100]!r}") from None
+
+
+def _place(request: Request, view: View) -> int | None:
+    """Where the page of the list begins; None: at the beginning."""
+    name, most = ("skip", NEWEST) if _sort(view)[0] else ("before", NEWEST)
+    place = number_of(request, name, most)
+    return None if place == most else place
+
+
+def _further(view: View, place: int) -> dict[str, str]:
+    return {"skip" if _sort(view)[0] else "before": str(place)}
+
+
+def _query_of(view: View, place: int | None) -> str:
+    """The query of the list's address, never empty."""
+    query = view.address("", **({} if place is None else _further(view, place))).removeprefix("?")
+    return query or f"range={DEFAULT_RANGE}"
+
+
+def _details(
+    connection: Connection,
+    heads: Sequence[TraceHead],
+    columns: Sequence[str],
+    sources: Sources,
+    caller: Caller,
+    view: View,
+) -> dict[int, dict[str, str]]:
+    """By the number of each trace its release and its prompt, where a column shows them."""
+    if not {"release", "prompt"} & set(columns):
+        return {}
+    found = {}
+    for head in heads:
+        same_id = stored_traces(connection, bytes.fromhex(head.trace_id), run=view.result_filter.stored_as)
+        stored = next((item for item in same_id if item.trace.tenant == head.tenant), None)
+        if stored is None:
+            continue
+        prompt = ""
+        if "prompt" in columns and not stored.values_are_gone:
+            runs = seen_by(caller, extract_stored(stored, sources.config.traces)).runs
+            prompt = next((run.prompt for run in runs if run.prompt), "")
+        found[head.number] = {"release": stored.trace.release or "", "prompt": prompt}
+    return found

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from tracegrade.compare.web.addresses import compare_traces_address
 from tracegrade.model.evaluation import Decision
 from tracegrade.model.trace_result import TraceResult
+from tracegrade.queries.passing import passing_beside
 from tracegrade.store.schema import LIVE
 from tracegrade.web.alignment import beside
 from tracegrade.web.pages.trace import trace_with_id
@@ -31,9 +32,19 @@ class RuleRow:
 
 
 def show(request: Request) -> Response:
-    """The traces `a` and `b` of the address, of the runs `run_a` and `run_b`: facts, results, and calls aligned."""
+    """The traces `a` and `b` of the address, of the runs `run_a` and `run_b`: facts, results, and calls aligned.
+
+    In place of `b` the address may name a rule that fails in `a`, as `passing`: `b` is then a trace in which it passes.
+    """
+    rule_id, passing = request.query_params.get("passing", ""), None
     with sources_of(request).store() as connection:
-        a, b = (_chosen(connection, request, side) for side in ("a", "b"))
+        a = _chosen(connection, request, "a")
+        if rule_id:
+            if (passing := passing_beside(connection, a, rule_id)) is None:
+                raise HTTPException(404, f"No stored trace passes the rule {rule_id[:200]} at the same agent.")
+            b = trace_with_id(connection, passing.trace_id, a.trace.tenant, a.trace.run)
+        else:
+            b = _chosen(connection, request, "b")
     one, other, tenant = a.trace, b.trace, tenant_of(request)
     rows = _rules(a.decisions, b.decisions)
     return page(
@@ -43,6 +54,8 @@ def show(request: Request) -> Response:
         a=a,
         b=b,
         swapped=compare_traces_address(other.trace_id, one.trace_id, other.run, one.run, tenant),
+        rule_id=rule_id,
+        passing=passing,
         differing=[row for row in rows if row.a != row.b],
         alike=[row.rule_id for row in rows if row.a == row.b],
         alignment=beside(a.tool_calls, b.tool_calls),
