@@ -51,22 +51,22 @@ def test_more_results_and_larger_falls_are_found_sooner() -> None:
 def test_what_cannot_be_found_while_results_are_evidence_is_said_to_be_so() -> None:
     said = said_of(alert(), stated_volume(5, alert()))
     assert said == (
-        "At 5 results a day of one series, of which 95% are good: "
-        "a fall by 10 points is found too late or never and a fall by 20 points is found after about 5.8 days; "
-        "false alarms a month: at most 1."
+        "At 5 results a day of one agent, of which 95% are good, it fires too late or never when the pass rate falls "
+        "by 10 points and after about 5.8 days when the pass rate falls by 20 points; at most 1 false alarm a month."
     )
 
 
 def test_of_a_bound_two_distances_from_it_are_named() -> None:
     below = alert(below=0.9)
     said = said_of(below, stated_volume(2000, below))
-    assert said.startswith("At 2,000 results a day of one series: 5 points past the bound are found after about ")
-    assert "10 points past the bound are found after about " in said
+    assert said.startswith("At 2,000 results a day of one agent, it fires after about ")
+    for points in (5, 10):
+        assert f" when the pass rate is {points} points past the bound" in said
 
 
 def test_without_results_and_a_stated_volume_it_is_unknown() -> None:
     assert said_of(alert(), None) == (
-        "How soon it fires is unknown, without stored results or --volume; false alarms a month: at most 1."
+        "How soon it fires is unknown, without stored results or --volume; at most 1 false alarm a month."
     )
 
 
@@ -93,7 +93,7 @@ def test_false_alarms_a_month_are_those_that_are_promised_at_any_volume() -> Non
         found = expected(weekly, stated_volume(a_day, weekly))
         assert found is not None
         assert found.false_alarms_a_month == pytest.approx(30 / 7)
-    assert said_of(weekly, None).endswith("at most 4.3.")
+    assert said_of(weekly, None).endswith("at most 4.3 false alarms a month.")
 
 
 def test_the_volume_of_the_store_is_that_of_its_middle_series() -> None:
@@ -124,9 +124,10 @@ RISE = {"rise": {"against": "7d", "by": "30 %"}, "of": "tokens"}
 def test_a_rise_and_a_mean_above_its_bound_are_found_the_sooner_the_more_results_come() -> None:
     rise, above = alert(**RISE), alert(above=20_000, of="tokens")
     said = said_of(rise, stated_volume(2000, rise))
-    assert said.startswith("At 2,000 results a day of one series: a rise by 30 % is found after about ")
-    assert " and a rise by 60 % is found after about " in said
-    assert "a mean 20 % above the bound is found after about" in said_of(above, stated_volume(2000, above))
+    assert said.startswith("At 2,000 results a day of one agent, it fires after about ")
+    for part in ("30%", "60%"):
+        assert f" when the mean rises by {part}" in said
+    assert " when the mean is 20% above the bound" in said_of(above, stated_volume(2000, above))
     for one, sizes in ((rise, (0.3, 0.6)), (above, (0.2, 0.5))):
         found = [minutes_until_found(one, stated_volume(a_day, one), size) for a_day in (500, 5000) for size in sizes]
         assert None not in found[1:]

@@ -225,7 +225,7 @@ def test_a_rule_is_explained_with_how_long_its_alert_would_take(tmp_path: Path) 
     remember(tmp_path, *["fail"] * 20, minutes=[start + number / 4 for number in range(20)])
     (tmp_path / "rule.yaml").write_text(RULE.replace("status: experimental", "status: stable"))
     said = " ".join(run(tmp_path, "rules", "explain", str(tmp_path / "rule.yaml")).stdout.split())
-    found = re.search(r"At (\d+) results a day of one series", said)
+    found = re.search(r"At (\d+) results a day of one agent", said)
     assert found, said
     assert 240 < int(found[1]) <= 480  # 20 since the beginning of an hour that ended less than one ago
     assert (

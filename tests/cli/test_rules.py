@@ -145,17 +145,17 @@ def test_the_schema_is_json() -> None:
 class TestExplain:
     def test_how_soon_an_alert_fires_is_said_for_a_volume(self, rule: Path) -> None:
         told = " ".join(run("explain", DEMO_RULE, rule, "--volume", "20/hour").stdout.split())
-        assert "At 480 results a day of one series: 5 points past the bound are found after about " in told
+        assert "At 480 results a day of one agent, it fires after about " in told
         wrong = run("explain", DEMO_RULE, rule, "--volume", "many")
         assert wrong.exit_code == 2
-        assert "expected results of one series such as 500/day or 20/hour, found 'many'" in wrong.stderr
+        assert "expected results of one agent such as 500/day or 20/hour, found 'many'" in wrong.stderr
 
     def test_check_says_the_same_of_each_alert_that_can_fire(self, rule: Path) -> None:
         checked = run("check", rule, "--volume", "20/hour").stdout.splitlines()
         assert checked[0].startswith("1 rule,")
         said, budget = checked[1:]
         assert said.startswith(f"{DEMO_RULE}: pass_rate below 0.95, ")
-        assert said.endswith("; false alarms a month: at most 1.")
+        assert said.endswith("; at most 1 false alarm a month.")
         told = " ".join(run("explain", DEMO_RULE, rule, "--volume", "20/hour").stdout.split())
         assert said.removeprefix(f"{DEMO_RULE}: ") in told
         assert budget.removeprefix(f"{DEMO_RULE}: ") in told
@@ -176,7 +176,7 @@ class TestExplain:
             for decision in trace.decisions:
                 decision.pair.rule_id, decision.pair.rule_hash = own.id, own.hash
         store_with(tmp_path / "data", *traces)
-        assert "At 1,680 results a day of one series" in run(*check).stdout
+        assert "At 1,680 results a day of one agent" in run(*check).stdout
 
     def test_a_rule_is_told_in_words(self, rule: Path) -> None:
         told = run("explain", DEMO_RULE, rule).stdout
@@ -191,7 +191,7 @@ class TestExplain:
             "validate_user, then check_inventory, then create_order",
             "Beyond its stored results, people are alerted when: - pass_rate below 0.95, from 20 results on, "
             "at most one false alarm in 30d. How soon it fires is unknown, without stored results or --volume; "
-            "false alarms a month: at most 1. - the error budget of 5% over 7d of pass_rate is spent too fast, "
+            "at most 1 false alarm a month. - the error budget of 5% over 7d of pass_rate is spent too fast, "
             "from 20 results on. Where nothing failed before, it fires after about 11 minutes when 100% fail and "
             "after about 8 hours when 10% fail. Incomplete traces are judged, and left out of pass rates and alerts.",
             "A fail means nothing when: - The user was validated in an earlier turn of the same conversation, "

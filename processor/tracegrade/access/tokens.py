@@ -1,7 +1,7 @@
 """Tokens that ``tracegrade tokens`` makes: one file of them, with hashes of their secrets, never the secrets.
 
 The file is written whole, under a lock, and replaced at once: who reads it finds the old one or the new one. Servers
-look once a second whether it has changed, so that a token that is revoked lets nobody in a second later.
+look once a second whether it has changed, so a revoked token is refused within a second.
 """
 
 import fcntl
@@ -189,7 +189,7 @@ def rotate_token(path: Path, called: str, grace_s: float, lives_s: float | None,
 
 
 def revoke_token(path: Path, called: str, now_ns: int) -> MadeToken:
-    """Let nobody in by a token any more.
+    """Revoke a token.
 
     Raises:
         TraceGradeError: there is no such token, or it was revoked or has expired.

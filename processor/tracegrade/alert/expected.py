@@ -19,6 +19,7 @@ from tracegrade.alert.detect.mean import UsualValue, above, risen, usual_value_o
 from tracegrade.alert.detect.moments import PRIOR_DISPERSION, Moments
 from tracegrade.alert.detect.steps import steps_of, values_of
 from tracegrade.alert.detect.usual import BASELINE_ERROR, Usual, known_as, usual_of
+from tracegrade.alert.wording import watched_name
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.alert_forms import Slo
 from tracegrade.rule.rule import Rule
@@ -106,15 +107,16 @@ class Expected:
         if self.false_alarms_a_month is None:
             found = " and ".join(f"{_when(minutes)} when {100 * share:.3g}% fail" for share, minutes in self.found)
             return f"Where nothing failed before, it fires {found}."
-        wrong = f"false alarms a month: at most {self.false_alarms_a_month:.2g}"
+        most = f"{self.false_alarms_a_month:.2g}"
+        wrong = f"at most {most} false {'alarm' if most == '1' else 'alarms'} a month"
         if self.volume is None:
             return f"How soon it fires is unknown, without stored results or --volume; {wrong}."
-        found = " and ".join(f"{_what(self.alert, size)} {_when(minutes)}" for size, minutes in self.found)
+        found = " and ".join(f"{_when(minutes)} when {_what(self.alert, size)}" for size, minutes in self.found)
         usual = self.volume.usual
         of = (
             f", of which {usual.share:.0%} are good" if self.alert.drop is not None and isinstance(usual, Usual) else ""
         )
-        return f"At {self.volume.a_day:,.0f} results a day of one series{of}: {found}; {wrong}."
+        return f"At {self.volume.a_day:,.0f} results a day of one agent{of}, it fires {found}; {wrong}."
 
 
 def expected(alert: Alert, volume: Volume | None) -> Expected | None:
@@ -206,10 +208,10 @@ def _results(a_day: float, minutes: int, before: float, after: float) -> Iterato
 
 def _what(alert: Alert, size: float) -> str:
     if alert.is_of_values:
-        part = f"{100 * size:.3g} %"
-        return f"a rise by {part} is found" if alert.rise is not None else f"a mean {part} above the bound is found"
-    points = f"{100 * size:.2g} points"
-    return f"a fall by {points} is found" if alert.drop is not None else f"{points} past the bound are found"
+        part = f"{100 * size:.3g}%"
+        return f"the mean rises by {part}" if alert.rise is not None else f"the mean is {part} above the bound"
+    named, points = f"the {watched_name(alert.of)}", f"{100 * size:.2g} points"
+    return f"{named} falls by {points}" if alert.drop is not None else f"{named} is {points} past the bound"
 
 
 def _when(minutes: int | None) -> str:

@@ -46,7 +46,7 @@ class _Volume(click.ParamType[float]):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)/(day|hour)", str(value))
         if found is None or not float(found[1]):
-            self.fail(f"expected results of one series such as 500/day or 20/hour, found {value!r}")
+            self.fail(f"expected results of one agent such as 500/day or 20/hour, found {value!r}")
         return float(found[1]) * (24 if found[2] == "hour" else 1)
 
 

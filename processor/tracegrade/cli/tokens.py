@@ -22,7 +22,7 @@ GRACE = "24h"
 
 
 _expires = click.option(
-    "--expires", "lives_s", type=Duration(), help="Let nobody in after this time, such as 90d; without it, never."
+    "--expires", "lives_s", type=Duration(), help="When the token expires, such as 90d; without it, never."
 )
 
 
@@ -148,13 +148,13 @@ def rotate(config: "Config", output_format: str, name: str, grace_s: float, live
 @settings_options
 @reports_errors
 def revoke(config: "Config", name: str) -> None:
-    """Let nobody in by a token, by its NAME or id, any more: within a second, also where it is signed in."""
+    """Revoke a token, by its NAME or id: within a second, also where somebody has signed in with it."""
     from tracegrade.access.tokens import revoke_token
 
     make_files_private()
     note_command(config, "tokens revoke", "admin", token=name)
     token = revoke_token(config.tokens_path, name, time.time_ns())
-    print_line(f"{token.name} ({token.id}): revoked; it lets nobody in any more")
+    print_line(f"{token.name} ({token.id}): revoked")
 
 
 def _refuse_past(lives_s: float | None) -> None:
