@@ -4,6 +4,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
+from build import each
 from build.otlp import log_payload, log_records_of, logged_trace, payload, spans_of
 from tracegrade.cli import main
 
@@ -91,6 +92,22 @@ def test_a_tool_that_comes_under_another_name_is_shown_by_both(tmp_path: Path) -
     (call,) = json.loads(_run(*with_settings, "--format", "json").stdout)["tool_calls"]
     assert (call["name"], call["raw_name"]) == ("place_order", "order")
     assert "place_order (came as order)" in _run(*with_settings).stdout
+
+
+SHAPED = _attributes(acme__kind="tool", acme__tool__name="find", acme__input="{}", acme__output="1")
+
+
+@each(
+    ("traces", "calls", "unread"),
+    [("{}", ["order", "find"], 0), ("{read_by_shape: false}", ["order"], 1), ("{ignore_scopes: [t]}", [], 0)],
+)
+def test_files_are_read_as_the_settings_say(tmp_path: Path, traces: str, calls: list[str], unread: int) -> None:
+    (tmp_path / "trace.json").write_text("\n".join([_request(1, 2, None, CALL), _request(1, 3, 2, SHAPED)]))
+    (tmp_path / "config.yaml").write_text(f"traces: {traces}")
+    done = _run(str(tmp_path / "trace.json"), "-c", str(tmp_path / "config.yaml"), "--format", "json")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [call["name"] for row in rows for call in row["tool_calls"]] == calls
+    assert sum(len(row["unread_tool_spans"]) for row in rows) == unread
 
 
 def test_spans_of_an_unknown_framework_are_shown(tmp_path: Path) -> None:

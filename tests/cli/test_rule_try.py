@@ -52,6 +52,14 @@ def test_each_clause_says_what_it_found(traces: Path) -> None:
     assert (found["decision"], found["clause"], found["evaluations"]) == ("not_matched", "attributes.tier", [])
 
 
+def test_files_are_read_as_the_settings_say(traces: Path, tmp_path: Path) -> None:
+    source = str(traces / "looked_up_then_refunded.json")
+    scope = json.loads(Path(source).read_text())["resourceSpans"][0]["scopeSpans"][0]["scope"]["name"]
+    (tmp_path / "config.yaml").write_text(f"traces: {{ignore_scopes: [{scope}]}}")
+    assert ": 3 tool calls" in invoke("rules", "try", "one.rule.yaml", source).stdout
+    assert ": 3 tool calls" not in invoke("rules", "try", "one.rule.yaml", source, "-c", "config.yaml").stdout
+
+
 def test_a_trace_of_a_tenant_says_whose_it_is(traces: Path) -> None:
     source = str(traces / "looked_up_then_refunded.json")
     assert (

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,33 +22,45 @@ from tracegrade.display import count, json_text
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
 
+if TYPE_CHECKING:
+    from tracegrade.assemble.settings import TracesSettings
+
 _MAX_CELL = 60
 
 
-def _aliases(config_path: Path | None, data_dir: str | None) -> Callable[[str], str] | None:
-    """Gives the name that rules use for a tool; None where no settings file is there to name another.
+def _traces_settings(config_path: Path | None, data_dir: str | None) -> "TracesSettings | None":
+    """The settings ``traces``; None where no settings file is there.
 
     Reading the settings takes longer than reading most files of traces.
     """
     if config_path is None:
         return None
     from tracegrade.config import load_config
+
+    return load_config(config_path, data_dir=data_dir, allow_unset=True).traces
+
+
+def _aliases(settings: "TracesSettings | None") -> Callable[[str], str] | None:
+    """Gives the name that rules use for a tool; None where no settings name another."""
+    if settings is None:
+        return None
     from tracegrade.rule.tool_aliases import ToolAliases
 
-    return ToolAliases(load_config(config_path, data_dir=data_dir, allow_unset=True).traces.tool_aliases)
+    return ToolAliases(settings.tool_aliases)
 
 
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
-@options_read_by(_aliases, "aliases")
+@options_read_by(_traces_settings, "settings")
 @format_option
 @reports_errors
-def command(aliases: Callable[[str], str] | None, sources: tuple[str, ...], output_format: str) -> None:
+def command(settings: "TracesSettings | None", sources: tuple[str, ...], output_format: str) -> None:
     """Show the tool calls read from traces.
 
     A SOURCE is a file or folder of traces (OTLP in JSON or protobuf, Grafana Tempo's export, ATIF; plain, gzip or
     zstd), or - for standard input. Several sources are one input: a trace may be spread over them. Standard error names
-    spans that are not read. Of the settings, only traces.tool_aliases is used.
+    spans that are not read. Of the settings, only traces.tool_aliases, traces.ignore_scopes and traces.read_by_shape
+    are used.
 
     Exit codes: 2 a source cannot be read, 3 no trace was read: the sources are empty, or none of their spans can be
     read.
@@ -63,11 +75,12 @@ def command(aliases: Callable[[str], str] | None, sources: tuple[str, ...], outp
     load_plugins()
     stdin = sys.stdin.buffer if "-" in sources else None
     report = SourceReport()
-    traces = read_traces(read_sources(sources, report, stdin))
+    traces = read_traces(read_sources(sources, report, stdin), settings=settings)
     print_source_report(report, output_format)
     end_if_nothing_read(report)
     # By time, so that the same spans in other files print the same.
     traces.sort(key=lambda trace: (trace.spans[0].start_ns, trace.trace_id))
+    aliases = _aliases(settings)
     extractions = [extract(trace, aliases) for trace in traces]
     fold_across(extractions)
     if output_format == "json":

@@ -222,7 +222,8 @@ def _extractions(
     if files:
         stdin = sys.stdin.buffer if "-" in files else None
         attributes = RuleSet([rule]).attributes_read
-        for trace in read_traces(read_sources(files, report, stdin), attributes, tenant or rule.tried_as):
+        requests = read_sources(files, report, stdin)
+        for trace in read_traces(requests, attributes, tenant or rule.tried_as, config.traces):
             yield extract(trace, ToolAliases(config.traces.tool_aliases))
 
 

@@ -1,6 +1,7 @@
 """The traces in files, without judging them."""
 
 from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from tracegrade.assemble.bounds import WholeFiles
 from tracegrade.assemble.closed_traces import ClosedTraces
@@ -16,21 +17,32 @@ from tracegrade.otlp.files.source_request import SourceRequest
 from tracegrade.receive.validate import check
 from tracegrade.semconv import ALWAYS_READ
 
+if TYPE_CHECKING:
+    from tracegrade.assemble.settings import TracesSettings
+
 
 def read_traces(
-    requests: Iterable[SourceRequest], attributes: Collection[str] = ALWAYS_READ, tenant: str = DEFAULT_TENANT
+    requests: Iterable[SourceRequest],
+    attributes: Collection[str] = ALWAYS_READ,
+    tenant: str = DEFAULT_TENANT,
+    settings: "TracesSettings | None" = None,
 ) -> list[Trace]:
     """The whole traces in files as those of `tenant`, in order of their first appearance.
 
-    Kept of their spans are what dialects read, and `attributes`: those of a `RuleSet`.
+    Kept of their spans are what dialects read, and `attributes`: those of a `RuleSet`. Of `settings`, ``read_by_shape``
+    and ``ignore_scopes`` hold.
     """
-    decoder = Decoder(AttributeFilter.of(in_force(), frozenset(attributes), by_shape=True))
+    by_shape = settings is None or settings.read_by_shape
+    ignored = frozenset[str]() if settings is None else frozenset(settings.ignore_scopes)
+    decoder = Decoder(AttributeFilter.of(in_force(), frozenset(attributes), by_shape=by_shape))
     live = LiveTraces(WholeFiles(), ClosedTraces(), "")
     for record in records_of(requests, tenant):
         if record.signal == Signal.TRACES:
-            live.add(decoder.spans(record.payload), record.tenant, 0, record.position, record.end)
+            spans = [span for span in decoder.spans(record.payload) if span.scope not in ignored]
+            live.add(spans, record.tenant, 0, record.position, record.end)
         elif record.signal == Signal.LOGS:
-            live.add_log_records(decoder.log_records(record.payload), record.tenant, 0, record.position, record.end)
+            logs = [log for log in decoder.log_records(record.payload) if log.scope not in ignored]
+            live.add_log_records(logs, record.tenant, 0, record.position, record.end)
     return list(live.close_all())
 
 
