@@ -354,6 +354,22 @@ def _outages(runs: int, chance: random.Random) -> None:
     print(table(("traffic", "found", "yardstick"), rows))
 
 
+def _sizes(runs: int, chance: random.Random) -> None:
+    rows = []
+    for share, by in ((0.999, 0.01), (0.97, 0.05), (0.85, 0.1), (0.6, 0.1)):
+        cells = []
+        for a_day, days, every in ((5, 30, 360), (50, 14, 60), (2000, 5, 15), (20_000, 2, STEP)):
+            found: list[float] = []
+            for _ in range(runs):
+                steps = Traffic(share, a_day, fall=by, falls_on=14).steps(14 + days, chance)
+                seen = looks(steps, partial(look_for_drop, by=by), 14, every)
+                found.append(next((now / 60 - 14 * 24 for now, one in seen if one.value >= 1), inf))
+            cells.append(f"{median(found):.1f} h, {found.count(inf)} of {runs} missed in {days} d")
+        rows.append((f"{100 * share:g} %", f"{by:g}", *cells))
+    print("\nUntil a fall by `by` is found\n")
+    print(table(("usual", "by", "5 a day", "50", "2,000", "20,000"), rows))
+
+
 def _of(found: Delay) -> tuple[str, ...]:
     times = "-" if found.yardstick in (0, inf) else f"{found.ours / found.yardstick:.1f}"
     return _number(found.ours), _number(found.yardstick), times, str(found.missed), _number(found.by_hand)
@@ -391,6 +407,7 @@ PARTS = {
     "bounds": _bounds,
     "outages": _outages,
     "drifts": _drifts,
+    "sizes": _sizes,
     "many": _many,
 }
 

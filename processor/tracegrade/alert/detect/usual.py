@@ -42,6 +42,8 @@ _DAY = 24 * 60
 _LEAST_QUARTERS = 8
 # From so many on, they are a weekend, or how the traffic is.
 _LONGEST_INCIDENT = 5
+# So many bad results more than were counted (and good ones) are the median of a gamma distribution for a count.
+_UNSEEN = 0.2
 # Until quarters of days say more: the variance of log odds by which levels differ, and the error of that.
 _PRIOR_WANDER = 0.01
 _PRIOR_WANDER_ERROR = 0.01
@@ -53,8 +55,9 @@ _BELIEVED = 3.0
 class Usual:
     """What is usual of a series.
 
-    ``by_hour``: the share of good results by the hour of the day (UTC), 24, or of the week (from Thursday on), 168.
-    ``share``: of all hours, with its lower confidence bound ``low``. ``samples``: of how many results (0: stated).
+    ``by_hour``: the share of good results by the hour of the day (UTC), 24, or of the week (from Thursday on), 168; of
+    few results, nearer to one half. ``share``: of all hours, with its lower confidence bound ``low``. ``samples``: of
+    how many results (0: stated).
     ``dispersion``: the correlation of two results of one hour. ``known_by`` and ``lasting``: see above.
     """
 
@@ -113,6 +116,9 @@ def _usual_of(hours: Sequence[Moments], worth: float, history: Sequence[Moments]
     quarters = _quarters(hours, by_hour, dispersion)
     levels = _quarters(history, by_hour, dispersion)
     known_by = known_as(share, independent, _wander(levels))
+    # The middle of what is likely where so many bad results were counted: none of few does not say that none ever is.
+    nearer = 2 * _UNSEEN * (0.5 - share) / (independent + 2 * _UNSEEN)
+    by_hour = tuple(there + nearer for there in by_hour)
     return Usual(by_hour, share, low, samples, dispersion, known_by, _lasting(quarters))
 
 
