@@ -51,7 +51,7 @@ class _Volume(click.ParamType[float]):
 
 
 volume_option = click.option(
-    "--volume", type=_Volume(), help="How many results of one series a day, such as 500/day; else from the store."
+    "--volume", type=_Volume(), help="How many results of one agent a day, such as 500/day; else from the store."
 )
 """``--volume``, for a parameter ``volume``: results a day, None unless given."""
 

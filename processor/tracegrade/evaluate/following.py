@@ -38,7 +38,7 @@ class Begin(NamedTuple):
 def begin(evidence: Evidence, meant: SideTable) -> Begin:
     """Where in `evidence` the first call stands that is `meant`."""
     try:
-        found = meant.meant(evidence, Work())
+        found = meant.select(evidence, Work())
     except EvaluatorError as error:
         return Begin(None, None, Unknown("too_large", said=f"when: {error}"))
     certain = next((place for place, is_meant in enumerate(found.certain) if is_meant), None)

@@ -381,7 +381,7 @@ receivers: [{{name: hook, webhook_configs: [{{url: "http://127.0.0.1:{hook.serve
                     send(server, range(first, first + MISSING), "create_order", service=service)
                 firing = eventually(lambda: _told(hook, "firing", 1), "both services as one incident")
                 assert firing["groupLabels"] == {"rule": RULE["id"]}
-                eventually(lambda: _taken(address)[0]["annotations"]["summary"].endswith("(and 1 more alert)"), "both")
+                eventually(lambda: _taken(address)[0]["annotations"]["summary"].endswith("(+1 alert)"), "both")
                 yield Row("alertmanager", "two services, one rule > API v2 > its webhook", "one incident firing")
                 taken = _taken(address)
                 assert len(taken) == 1

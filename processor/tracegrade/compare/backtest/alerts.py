@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from tracegrade.alert.preview import Preview, preview
 from tracegrade.alert.stored_history import ReadHistory
-from tracegrade.compare.backtest.judged import Said
+from tracegrade.compare.backtest.judged import RuleResult
 from tracegrade.rule.rule import Rule
 from tracegrade.store.history import SeriesHistory, SeriesKey, Window
 from tracegrade.store.schema import MINUTE_NS, OUTCOMES, WHOLE_RULE
@@ -30,7 +30,7 @@ class CountedMinutes:
         self._counted: defaultdict[tuple[int, bool], defaultdict[int, list[float]]]
         self._counted = defaultdict(lambda: defaultdict(lambda: [0.0] * 6))
 
-    def add(self, tenant: str, complete: bool, last_received_ns: int, said_of: Sequence[Said]) -> None:
+    def add(self, tenant: str, complete: bool, last_received_ns: int, said_of: Sequence[RuleResult]) -> None:
         """Count what was said of a trace whose last span came at that time."""
         minute = last_received_ns // MINUTE_NS
         for said in said_of:
@@ -44,7 +44,7 @@ class CountedMinutes:
                 sums = self._sums(tenant, said, name, complete, minute)
                 _count(sums, _PASS if value is not None else _NOT_EVALUABLE, value)
 
-    def _sums(self, tenant: str, said: Said, evaluation: str, complete: bool, minute: int) -> list[float]:
+    def _sums(self, tenant: str, said: RuleResult, evaluation: str, complete: bool, minute: int) -> list[float]:
         rule_hash = self._hashes[said.rule_id]
         key = SeriesKey(tenant, said.rule_id, rule_hash, evaluation, said.service, said.agent, said.release)
         # Below 0: the store's own series, of traces, are above.

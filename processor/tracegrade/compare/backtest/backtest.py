@@ -12,7 +12,7 @@ from tracegrade.assemble.settings import TracesSettings
 from tracegrade.codec.packed_trace import PackedTrace
 from tracegrade.compare.backtest.alerts import EVERY_NS, CountedMinutes
 from tracegrade.compare.backtest.changes import Changes, RuleChange, explain_before
-from tracegrade.compare.backtest.judged import OtherRules, SaidOfTrace, Showing
+from tracegrade.compare.backtest.judged import OtherRules, RuleResultsOfTrace, Showing
 from tracegrade.compare.backtest.live import LiveResults
 from tracegrade.compare.backtest.sources import Chosen, Rules, State, chosen_rules, judged_alike, judged_alike_live
 from tracegrade.compare.progress import Progress, unseen
@@ -244,7 +244,7 @@ class _Run:
             with progress("looks of alerts", looks) as advance:
                 found.alerts = self._minutes.preview(self._connection, asked.since_ns, asked.until_ns, advance)
 
-    def _how(self, *, of_sessions: bool) -> tuple[Rejudging, ReplayJob[SaidOfTrace | LeftOut]]:
+    def _how(self, *, of_sessions: bool) -> tuple[Rejudging, ReplayJob[RuleResultsOfTrace | LeftOut]]:
         """How sessions, or traces, are judged again."""
         asked = self._asked
         rules = self._rules.only(_ids(self._rules.rules, of_sessions))
@@ -259,7 +259,7 @@ class _Run:
         by = Rejudging(rules, asked.rules.paths, asked.reading, asked.settings, asked.jobs, asked.data_path, read)
         return by, by.job(BACKFILL, showing, Kept(enough.says, showing.left_out, showing.asks))
 
-    def _take(self, kept: PackedTrace, shown: SaidOfTrace) -> None:
+    def _take(self, kept: PackedTrace, shown: RuleResultsOfTrace) -> None:
         """Add up what was said of one trace."""
         trace = kept.trace
         self._found.traces += 1
@@ -267,7 +267,7 @@ class _Run:
             self._keep(JudgedAfter(kept.number, trace.trace_id, trace.tenant, trace.revision, shown.decisions))
         self._add(kept, shown, trace.tenant, trace.last_received_ns)
 
-    def _take_session(self, kept: KeptSession, shown: SaidOfTrace) -> None:
+    def _take_session(self, kept: KeptSession, shown: RuleResultsOfTrace) -> None:
         """Add up what was said of one session."""
         self._found.sessions += 1
         if self._keep is not None and shown.decisions:
@@ -277,8 +277,10 @@ class _Run:
                 self._found.sessions_not_stored += 1
         self._add(kept, shown, kept.tenant, kept.closed_ns)
 
-    def _add(self, kept: PackedTrace | KeptSession, shown: SaidOfTrace, tenant: str, last_received_ns: int) -> None:
-        before = shown.before if self._live is None else self._live.said(kept.decisions)
+    def _add(
+        self, kept: PackedTrace | KeptSession, shown: RuleResultsOfTrace, tenant: str, last_received_ns: int
+    ) -> None:
+        before = shown.before if self._live is None else self._live.results_of(kept.decisions)
         self._changes.add(kept.number, shown.trace_id.hex(), shown.complete, before or (), shown.after)
         if self._minutes.rules:
             self._minutes.add(tenant, shown.complete, last_received_ns, shown.after)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from tracegrade.compare.backtest.judged import Said
+from tracegrade.compare.backtest.judged import RuleResult
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tally import NO_RESULTS, Tally
 from tracegrade.rule.rule import Rule
@@ -28,8 +28,8 @@ _SIDES: tuple[Literal[0], Literal[1]] = (0, 1)
 class Example:
     """A subject of which something else is said now; ``before`` and ``after`` are outcomes, "" where not judged.
 
-    ``number`` is that of its stored trace, or session; ``kind`` and ``subject`` as in `Said`. The explanations say why
-    it failed or could not be judged, "" where it passes, or nothing is known.
+    ``number`` is that of its stored trace, or session; ``kind`` and ``subject`` as in `RuleResult`. The explanations
+    say why it failed or could not be judged, "" where it passes, or nothing is known.
     """
 
     number: int
@@ -129,9 +129,11 @@ class Changes:
     _subjects: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     _examples: defaultdict[tuple[str, str, str], list[Example]] = field(default_factory=lambda: defaultdict(list))
 
-    def add(self, number: int, trace_id: str, complete: bool, before: Iterable[Said], after: Iterable[Said]) -> None:
+    def add(
+        self, number: int, trace_id: str, complete: bool, before: Iterable[RuleResult], after: Iterable[RuleResult]
+    ) -> None:
         """What was said before and after of one stored trace, or session, with this number and id."""
-        known: dict[tuple[str, int, str], list[Said | None]] = {}
+        known: dict[tuple[str, int, str], list[RuleResult | None]] = {}
         for side, said_of in zip(_SIDES, (before, after), strict=True):
             for said in said_of:
                 known.setdefault((said.rule_id, said.kind, said.subject), [None, None])[side] = said
@@ -180,7 +182,7 @@ def explain_before(changes: Iterable[RuleChange], explanation: Callable[[RuleCha
                     example.explanation_before = explanation(change, example)
 
 
-def _example(number: int, trace_id: str, was: Said | None, now: Said | None) -> Example:
+def _example(number: int, trace_id: str, was: RuleResult | None, now: RuleResult | None) -> Example:
     known = now or was
     assert known is not None
     return Example(

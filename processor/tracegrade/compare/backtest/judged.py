@@ -17,7 +17,7 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.schema import OUTCOMES, SUBJECT_KINDS
 
 
-class Said(NamedTuple):
+class RuleResult(NamedTuple):
     """What one rule said of one subject.
 
     ``word`` is the outcome, or ``sampled_out``. ``evaluations``: name, outcome (an index into `OUTCOMES`) and score of
@@ -37,7 +37,7 @@ class Said(NamedTuple):
     measured: tuple[tuple[str, float | None], ...] = ()
 
 
-class SaidOfTrace(NamedTuple):
+class RuleResultsOfTrace(NamedTuple):
     """What the changed rules said of a trace or session, and what the others did: None, live did.
 
     ``decisions``: those of the changed rules whole, when they are to be stored. Of a session, ``trace_id`` is that of
@@ -46,8 +46,8 @@ class SaidOfTrace(NamedTuple):
 
     trace_id: bytes
     complete: bool
-    after: list[Said]
-    before: list[Said] | None
+    after: list[RuleResult]
+    before: list[RuleResult] | None
     decisions: Sequence[Decision] = ()
 
 
@@ -88,15 +88,15 @@ class Showing:
     release: str | None
     whole: bool = False
 
-    def __call__(self, judged: Judged) -> SaidOfTrace | LeftOut:
+    def __call__(self, judged: Judged) -> RuleResultsOfTrace | LeftOut:
         """What was said of a trace or a session."""
         of = judged.session if isinstance(judged, JudgedSession) else judged.judgement.extraction
         if not self._chooses(of):
             return LeftOut(chosen=False)
-        before = None if self.other is None else list(map(said, self.other.judge(of)))
+        before = None if self.other is None else list(map(rule_result, self.other.judge(of)))
         decisions = [item for item in judged.decisions if item.kind != "sampled_out"] if self.whole else ()
         last, complete = (of.last.trace, of.complete) if isinstance(of, Session) else (of.trace, of.trace.complete)
-        return SaidOfTrace(last.trace_id, complete, list(map(said, judged.decisions)), before, decisions)
+        return RuleResultsOfTrace(last.trace_id, complete, list(map(rule_result, judged.decisions)), before, decisions)
 
     @property
     def asks(self) -> bool:
@@ -114,11 +114,11 @@ class Showing:
         return of_agent and (self.release is None or release_of(found) == self.release)
 
 
-def said(decision: Decision) -> Said:
+def rule_result(decision: Decision) -> RuleResult:
     """What a decision says."""
     pair, word = decision.pair, decision.outcome or decision.kind
     subject = pair.subject
-    return Said(
+    return RuleResult(
         pair.rule_id,
         SUBJECT_KINDS.index(subject.kind),
         subject.id,

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 from tracegrade.codec.packing import Unreadable
 from tracegrade.codec.results import unpack_result
 from tracegrade.compare.backtest.changes import Example, RuleChange
-from tracegrade.compare.backtest.judged import Said, explanation_of
+from tracegrade.compare.backtest.judged import RuleResult, explanation_of
 from tracegrade.store.schema import DECISION_KINDS, LIVE, OUTCOMES, SUBJECT_KINDS, WHOLE_RULE, series, traces
 
 
@@ -27,13 +27,13 @@ class LiveResults:
         """The hashes of the forms that these rules had, each with the id of its rule."""
         return {row.rule_hash: row.rule_id for row in self._series.values()}
 
-    def said(self, decisions: str) -> Iterator[Said]:
+    def results_of(self, decisions: str) -> Iterator[RuleResult]:
         """What was said of one trace; `decisions` are its rows of that view, as JSON."""
         for number, kind, subject, decided, outcome, *_ in orjson.loads(decisions):
             if (found := self._series.get(number)) is not None:
                 word = DECISION_KINDS[decided] if outcome is None else OUTCOMES[outcome]
                 place = (found.agent, found.service, found.release)
-                yield Said(found.rule_id, kind, subject, *place, word, found.probability)
+                yield RuleResult(found.rule_id, kind, subject, *place, word, found.probability)
 
     def explanation(self, change: RuleChange, example: Example) -> str:
         """Why the subject of an example failed or could not be judged; "" when that cannot be read."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tracegrade.document.problem import dotted
 from tracegrade.evaluate.criteria.data_flow import ANY_TOOL
-from tracegrade.evaluate.criteria.expected import Difference, LookedAt, Lookup
+from tracegrade.evaluate.criteria.expected import Difference, Lookup, LookupPlace
 from tracegrade.evaluate.json_values import excerpt
 from tracegrade.evaluate.wording import listed
 from tracegrade.model.json_value import JsonValue
@@ -69,7 +69,7 @@ def looked_up(lookups: Sequence[Lookup]) -> dict[str, JsonValue]:
     return shown
 
 
-def _place(at: LookedAt) -> JsonValue:
+def _place(at: LookupPlace) -> JsonValue:
     shown: dict[str, JsonValue] = {"source": at.source}
     if at.number is not None:
         shown |= {"call": at.number, "tool": at.tool, "span_id": at.span_id}
@@ -84,7 +84,7 @@ def origin(lookup: Lookup) -> str:
     """Why the value is not the one expected, in words that name tools and calls; no values."""
     compared = f" before {listed([lookup.before])}" if lookup.before else ""
     said: list[str] = []
-    by_tool: dict[str, list[LookedAt]] = {}
+    by_tool: dict[str, list[LookupPlace]] = {}
     for at in lookup.looked_at:
         by_tool.setdefault(at.tool, []).append(at)
     for tool, places in by_tool.items():

@@ -33,7 +33,7 @@ from tracegrade.evaluate.constraints.order import (
     followed,
     preceded,
 )
-from tracegrade.evaluate.constraints.sides import Meant
+from tracegrade.evaluate.constraints.sides import Selected
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.timeline import Concurrency, Groups, Timeline
 from tracegrade.evaluate.work import Work
@@ -76,7 +76,7 @@ class Checked:
 
     form: Form
     activations: Sequence[Activation]
-    meant: Sequence[Meant] = ()
+    meant: Sequence[Selected] = ()
     keys: Keys | None = None
 
     @property
@@ -111,23 +111,23 @@ def check(
     if isinstance(form, NotBoth):
         return _not_both(form, evidence, work, unread)
     if isinstance(form, Never):
-        meant = form.tables[0].meant(evidence, work)
+        meant = form.tables[0].select(evidence, work)
         calls = meant.places_certain or meant.places
         return Checked(form, [Activation(calls, True, not (calls or unread), True not in meant.certain)], [meant])
     assert isinstance(form, First | Last), "the words are all known"
     group = (groups[0] if isinstance(form, First) else groups[-1]) if groups else ()
     if unread and isinstance(form, First) and group:
         unread = unread_call(evidence, evidence.calls[group[0]]) is not None
-    meant = form.tables[0].meant(evidence, work)
+    meant = form.tables[0].select(evidence, work)
     certain, possible = meant.count(group)
     return Checked(form, [Activation([*group[:1]], True, certain > 0 and not unread, possible > 0 or unread)], [meant])
 
 
 def _paired(form: Paired, evidence: Evidence, groups: Groups, work: Work, unread: bool) -> Checked:
-    needing = form.tables[0].meant(evidence, work)
+    needing = form.tables[0].select(evidence, work)
     if True not in needing.possible:
         return Checked(form, [])
-    others = form.tables[1].meant(evidence, work)
+    others = form.tables[1].select(evidence, work)
     keys = Keys(form.same, evidence, work, needing.possible, others.possible)
     within_ns = inf if form.within is None else round(form.within * 1e9)
     satisfied = _CHECKS[type(form)]
@@ -155,7 +155,7 @@ def _paired(form: Paired, evidence: Evidence, groups: Groups, work: Work, unread
     )
 
 
-def _has_times(evidence: Evidence, *meant: Meant) -> bool:
+def _has_times(evidence: Evidence, *meant: Selected) -> bool:
     calls = [evidence.calls[place] for each in meant for place in each.places]
     return all(call.start_ns and call.end_ns for call in calls)
 
@@ -176,7 +176,7 @@ _CHECKS: dict[type[Paired], Callable[[Groups, Roles, Work], list[bool]]] = {
 
 
 def _counted(form: Counted, evidence: Evidence, work: Work, unread: bool) -> Checked:
-    meant = form.tables[0].meant(evidence, work)
+    meant = form.tables[0].select(evidence, work)
     least, most = form.bounds
     calls, keys = meant.places, None
     if isinstance(form, AtMost) and form.same is not None:
@@ -194,7 +194,7 @@ def _counted(form: Counted, evidence: Evidence, work: Work, unread: bool) -> Che
 
 
 def _most_of_one_value(
-    meant: Meant, calls: Sequence[int], keys: Sequence[Key | None], most: int
+    meant: Selected, calls: Sequence[int], keys: Sequence[Key | None], most: int
 ) -> tuple[int, int, list[int]]:
     """How many calls have one and the same value, at least and at most, and the calls of values that too many have."""
     certain = Counter(keys[place] for place in calls if meant.certain[place] and keys[place] is not None)
@@ -208,7 +208,7 @@ def _most_of_one_value(
 
 
 def _not_both(form: NotBoth, evidence: Evidence, work: Work, unread: bool) -> Checked:
-    one, other = (table.meant(evidence, work) for table in form.tables)
+    one, other = (table.select(evidence, work) for table in form.tables)
     keys = Keys(form.same, evidence, work, one.possible, other.possible)
     certain = _meet(one.certain, other.certain, *keys.pessimistic())
     possible = _meet(one.possible, other.possible, *keys.optimistic())

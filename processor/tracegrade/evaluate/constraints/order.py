@@ -15,7 +15,7 @@ from math import inf
 from typing import NamedTuple, Self
 
 from tracegrade.evaluate.constraints.agreement import ANY, UNKNOWN, Key, Keys
-from tracegrade.evaluate.constraints.sides import Meant
+from tracegrade.evaluate.constraints.sides import Selected
 from tracegrade.evaluate.pairing.in_order import Fits, Matching
 from tracegrade.evaluate.timeline import Groups
 from tracegrade.evaluate.work import Work
@@ -53,14 +53,16 @@ class Roles:
 
     @classmethod
     def pessimistic(
-        cls, needing: Meant, others: Meant, keys: Keys, calls: Sequence[ToolCall], within_ns: float
+        cls, needing: Selected, others: Selected, keys: Keys, calls: Sequence[ToolCall], within_ns: float
     ) -> Self:
         """All may need another one, only what is certainly such a one is, and a time that is unknown is too far off."""
         times = _times(calls, within_ns, start=_EVER, end=-_EVER)
         return cls(needing.possible, needing.possible, others.certain, *keys.pessimistic(), *times, within_ns)
 
     @classmethod
-    def optimistic(cls, needing: Meant, others: Meant, keys: Keys, calls: Sequence[ToolCall], within_ns: float) -> Self:
+    def optimistic(
+        cls, needing: Selected, others: Selected, keys: Keys, calls: Sequence[ToolCall], within_ns: float
+    ) -> Self:
         """All that may be such another one is, and a time that is unknown is near."""
         times = _times(calls, within_ns, start=-_EVER, end=_EVER)
         return cls(needing.possible, needing.certain, others.possible, *keys.optimistic(), *times, within_ns)

@@ -244,15 +244,15 @@ class SideTable:
         self._of_any_tool = {index for index, tools in enumerate(names) if "*" in tools}
         self.by_name = all(isinstance(item, str) for item in self._items)
 
-    def meant(self, evidence: Evidence, work: Work) -> "Meant":
-        """Which calls it means.
+    def select(self, evidence: Evidence, work: Work) -> "Selected":
+        """Select the calls that it means.
 
         Raises:
             EvaluatorError: ``work_bound``.
         """
         work.spend(len(evidence.calls))
         answers = [self._means(evidence, position, call, work) for position, call in enumerate(evidence.calls)]
-        return Meant(
+        return Selected(
             [answer is True for answer in answers],
             [answer is not False for answer in answers],
             {place: answer for place, answer in enumerate(answers) if answer is not True and answer is not False},
@@ -276,7 +276,7 @@ class SideTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Meant:
+class Selected:
     """Which calls a side means: certainly, or possibly, by position; and why it is unknown of the latter ones."""
 
     certain: Sequence[bool]

@@ -24,7 +24,7 @@ from tracegrade.evaluate.constraints.forms import (
     RightAfter,
     RightBefore,
 )
-from tracegrade.evaluate.constraints.sides import Meant, tools_named, words_of
+from tracegrade.evaluate.constraints.sides import Selected, tools_named, words_of
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.unknown import sentence
 from tracegrade.evaluate.wording import agreeing, listed, numbered, times
@@ -156,7 +156,7 @@ def _with(same: Same | None) -> str:
     return "" if same is None else f" with {words_of_same(same)}"
 
 
-def _called(form: Counted, meant: Meant) -> str:
+def _called(form: Counted, meant: Selected) -> str:
     """How often, as far as it is known: calls that may be meant count where there are too few all the same."""
     certain, possible = meant.count(range(len(meant.certain)))
     is_too_many = form.bounds[1] is not None and certain > form.bounds[1]

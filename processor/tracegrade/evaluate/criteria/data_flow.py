@@ -31,7 +31,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias, cast
 
-from tracegrade.evaluate.criteria.expected import LookedAt, Lookup, Path
+from tracegrade.evaluate.criteria.expected import Lookup, LookupPlace, Path
 from tracegrade.evaluate.criteria.matcher import Compile, Matcher, refuse_argument
 from tracegrade.evaluate.criteria.occurrences import SeenAnywhere, SeenAsWhole, may_be_seen
 from tracegrade.evaluate.json_values import decoded
@@ -262,13 +262,13 @@ class FromMatcher(Matcher):
         return None
 
     def _looked_up(self, evidence: "Evidence", position: int | None) -> Lookup:
-        looked: list[LookedAt] = []
+        looked: list[LookupPlace] = []
         not_called: list[str] = []
         run = evidence.run.once(_Run)
         current = None if position is None else evidence.calls[position]
         for source in self.sources:
             if not source.tool:
-                looked.append(LookedAt(source.text, found=[] if evidence.prompt is None else [evidence.prompt]))
+                looked.append(LookupPlace(source.text, found=[] if evidence.prompt is None else [evidence.prompt]))
                 continue
             seen = run.of(source)
             spans = self._candidates(source, evidence, position)
@@ -281,7 +281,7 @@ class FromMatcher(Matcher):
                 readable = _index(seen.unreadable, place) is None
                 value = run.known(source, place)
                 held = source.holds(value) if readable and value is not None else []
-                looked.append(LookedAt(source.text, place + 1, call.name, call.span_id, held, readable))
+                looked.append(LookupPlace(source.text, place + 1, call.name, call.span_id, held, readable))
             if not near:
                 not_called.append(source.tool)
         elsewhere: dict[str, str] = {}

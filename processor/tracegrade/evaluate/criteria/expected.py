@@ -304,7 +304,7 @@ def every_part(expected: Criterion) -> Iterator[Criterion]:
 
 
 @dataclass(frozen=True, slots=True)
-class LookedAt:
+class LookupPlace:
     """One place at which an expected value was looked up: a call of the run, by its number there from 1, or the prompt.
 
     ``found`` are the values that stood there, none where the path leads nowhere or it cannot be read.
@@ -326,7 +326,7 @@ class Lookup:
     (perhaps "") of another run of the trace that did call it before.
     """
 
-    looked_at: Sequence[LookedAt]
+    looked_at: Sequence[LookupPlace]
     not_called: Sequence[str]
     before: str
     elsewhere: Mapping[str, str]

@@ -25,7 +25,7 @@ from pydantic import Field
 
 from tracegrade.display import count
 from tracegrade.evaluate.call_facts import unread_call
-from tracegrade.evaluate.constraints.sides import Meant, Side, SideTable, rule_of
+from tracegrade.evaluate.constraints.sides import Selected, Side, SideTable, rule_of
 from tracegrade.evaluate.criteria.occurrences import texts_in
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import ToolName
@@ -148,7 +148,7 @@ def _repeats_itself(value: str) -> bool:
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     work = Work(evidence=evidence)
-    sources, targets = (side.meant(evidence, work) for side in criteria.sides)
+    sources, targets = (side.select(evidence, work) for side in criteria.sides)
     flows = _found(evidence, sources.certain, targets.certain, criteria, settings, work)
     # How long a text was that was redacted is not known, nor what words of the prompt.
     flows = [flow for flow in flows if not evidence.redacted or UNKNOWN not in flow.value]
@@ -233,7 +233,7 @@ def _in_order(evidence: Evidence, meant: Sequence[bool]) -> Iterator[tuple[int, 
                 yield place, batch
 
 
-def _unknown(evidence: Evidence, sources: Meant, targets: Meant) -> Unknown | None:
+def _unknown(evidence: Evidence, sources: Selected, targets: Selected) -> Unknown | None:
     """What cannot be read of a call that may have returned a value, or been given one; None where all can.
 
     Sources without a call of the other side after them do not matter, nor do those calls without a source before.
@@ -242,7 +242,7 @@ def _unknown(evidence: Evidence, sources: Meant, targets: Meant) -> Unknown | No
     last = targets.places[-1] if targets.places else None
     if first is None or last is None or first >= last:
         return None
-    asked: tuple[tuple[Meant, CallPart], ...] = ((sources, "output"), (targets, "arguments"))
+    asked: tuple[tuple[Selected, CallPart], ...] = ((sources, "output"), (targets, "arguments"))
     for place in range(first, last + 1):
         for meant, part in asked:
             if not meant.possible[place] or (place == last if meant is sources else place == first):
@@ -253,7 +253,7 @@ def _unknown(evidence: Evidence, sources: Meant, targets: Meant) -> Unknown | No
     return None
 
 
-def _explanation(flows: Sequence[_Flow], evidence: Evidence, sources: Meant, targets: Meant) -> str:
+def _explanation(flows: Sequence[_Flow], evidence: Evidence, sources: Selected, targets: Selected) -> str:
     if not flows:
         returned_by, given_to = ([evidence.calls[place].name for place in side.places] for side in (sources, targets))
         if not returned_by:

@@ -23,7 +23,7 @@ _REACH = {_NUMBER: (64, 128), "@": (64, 128), ":": (64, 128)}
 Place = tuple[int, int]
 
 
-class Look:
+class SignGroup:
     """Signs that are looked for together, and what to look at where one is found.
 
     Attributes:
@@ -57,7 +57,7 @@ class Look:
 
 def looks_for(
     detectors: Sequence[Detector], disguises: Sequence[tuple[str, int]], *, joining: bool = False
-) -> dict[str, Look]:
+) -> dict[str, SignGroup]:
     """The looks for all signs of these, by what the signs begin with.
 
     Args:
@@ -77,7 +77,7 @@ def looks_for(
     for sign, number in disguises:
         first.setdefault(_group(sign), []).append(sign)
         signs.setdefault(_group(sign), []).append((sign, number))
-    return {group: Look(first[group], signs[group], group) for group in first}
+    return {group: SignGroup(first[group], signs[group], group) for group in first}
 
 
 def grouped(signs: Sequence[tuple[str, int]]) -> list[Signs]:

@@ -3,7 +3,7 @@
 Nothing is parsed. What stands beside a text on the wire, such as its length, may look like a letter or digit of it: so
 signs know nothing of the edges of words, and what only looks like a value is let pass to the precise search.
 
-Two steps, as most bytes hold nothing. `Look` reads all of them, for signs that are cheap to look for. What stands
+Two steps, as most bytes hold nothing. `SignGroup` reads all of them, for signs that are cheap to look for. What stands
 around those is looked at with all that is known of values, once: agents send the same messages again and again.
 """
 
