@@ -69,3 +69,13 @@ def test_a_level_that_stays_lower_does_not_end_the_alert() -> None:
         fired, again = alternations(alert, traffic, 14, chance, 180)
         assert fired
         assert again <= 1, "one wrong end in 30 days is allowed, on average"
+
+
+def test_the_end_is_found_also_among_millions_of_results() -> None:
+    """What a level that explains them badly counts for is smaller than any number that a machine knows."""
+    way = WayBack(flat(0.87, 0.77, 0.57, 0.92), flat(0.97))
+    for a_minute in (10, 1_000, 100_000):
+        fell = [Step(minute, 1, 0.5 * a_minute, 0.5 * a_minute) for minute in range(120)]
+        back = [Step(minute, 1, 0.97 * a_minute, 0.03 * a_minute) for minute in range(120, 240)]
+        assert look_back(way, reversed([*fell, *back]), 0.0, MONTH_S, 240).value > 1
+        assert look_back(way, reversed(fell), 0.0, MONTH_S, 120).value < 1

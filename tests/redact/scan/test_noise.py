@@ -18,6 +18,7 @@ RAW = random.Random(5).randbytes(60_000)
 PICTURE = b64encode(RAW).decode()
 FOR_URLS = urlsafe_b64encode(RAW).decode()
 IN_LINES = "\n".join(PICTURE[begin : begin + 76] for begin in range(0, len(PICTURE), 76))
+FOR_TOKENS = str.maketrans("+/", "-_")
 MAIL = "ann.lee@corp.io"
 
 
@@ -42,6 +43,9 @@ def test_nearly_all_of_it_is_blank_to_detectors(text: str) -> None:
         "/".join(f"User_{number}/Order-{number * 7919}/acct{number:012}" for number in range(300)),
         "-".join(f"{random.Random(number).getrandbits(160):040x}" for number in range(200)),
         "-".join(PICTURE[begin : begin + 32].replace("+", "a").replace("/", "b") for begin in range(0, 20_000, 32)),
+        "\n".join(f"AIza{PICTURE[begin : begin + 35].translate(FOR_TOKENS)}" for begin in range(0, 7000, 35)),
+        "\\n".join(f"glpat-{PICTURE[begin : begin + 20].translate(FOR_TOKENS)}" for begin in range(0, 7000, 20)),
+        "\r\n".join(f"{PICTURE[begin : begin + 93]}" for begin in range(0, 20_000, 93)),
         "A" * 10_000,
     ],
 )

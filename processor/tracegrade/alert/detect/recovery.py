@@ -69,10 +69,15 @@ class _Ratios(LikelihoodRatios):
     def of_sizes(self, logs: list[float]) -> list[float]:
         fallen, back = logs[: self._levels], logs[self._levels :]
         before = [whole - since for whole, since in zip(self.whole, fallen, strict=False)]
-        likeliest = max(before)
-        explain = [exp(one - likeliest) for one in before]
-        weights = [(1 - _LEAST_WEIGHT) * one / sum(explain) for one in explain]
-        weights[0] += _LEAST_WEIGHT
-        most = max(fallen)
-        still = most + log(sum([weight * exp(one - most) for weight, one in zip(weights, fallen, strict=True)]))
+        # In logs throughout: of a level that explains thousands of results badly, the weight itself would be 0.
+        shared = log(1 - _LEAST_WEIGHT) - _log_of_sum(before)
+        weights = [shared + one for one in before]
+        weights[0] = _log_of_sum([weights[0], log(_LEAST_WEIGHT)])
+        still = _log_of_sum([weight + one for weight, one in zip(weights, fallen, strict=True)])
         return [one - still for one in back]
+
+
+def _log_of_sum(logs: Sequence[float]) -> float:
+    """The log of the sum of numbers, given as logs."""
+    most = max(logs)
+    return most + log(sum([exp(one - most) for one in logs]))

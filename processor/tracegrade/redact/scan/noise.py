@@ -3,6 +3,7 @@
 RE2 makes a new state for nearly every byte of it, so that a picture of 300 KB took 3 s of CPU.
 """
 
+import re
 from base64 import b64decode
 from string import ascii_lowercase, ascii_uppercase, digits
 
@@ -16,6 +17,8 @@ _SHARES = ((ascii_uppercase, 140, 276), (ascii_lowercase, 140, 276), (digits, 30
 _FEWEST_DIFFERENT = 160
 _OF_SHARES = [(every.encode("ascii"), least, most) for every, least, most in _SHARES]
 _LINE_ENDS = b"\\\r\n"  # those of "\\n" are signs
+_LINE_END = re.compile(rb"\r?\n|(?:\\+r)?\\+n")
+_LINES = ({64}, {76})  # of PEM and of MIME: others may be a token each
 _SIGNS = b"".join(every for every, _, _ in _OF_SHARES) + _LINE_ENDS
 _FOR_URLS = bytes.maketrans(b"-_", b"+/")
 # So that it is seen what stands before and behind, such as the name of a secret and how it begins.
@@ -68,5 +71,8 @@ def _is_noise(data: bytes, at: int) -> bool:
         return False
     if not all(least <= len(block) - len(block.translate(None, every)) <= most for every, least, most in _OF_SHARES):
         return False
-    signs = block.translate(_FOR_URLS, _LINE_ENDS)
+    first, *lines = _LINE_END.split(block)
+    if lines and {len(line) for line in lines[:-1]} not in _LINES:
+        return False
+    signs = b"".join((first, *lines)).translate(_FOR_URLS)
     return len(set(b64decode(signs[: len(signs) // 4 * 4]))) >= _FEWEST_DIFFERENT
