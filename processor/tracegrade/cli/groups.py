@@ -56,13 +56,14 @@ class Group(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that is asked for; of one that is not there, say which one is meant."""
-        try:
+        name = args[0]
+        if name.startswith("-") or self.get_command(ctx, name) is not None:
             return super().resolve_command(ctx, args)
-        except click.NoSuchCommand as error:
-            name = error.command_name
-            if (instead := self._guessed.get(name)) is not None:
-                raise click.UsageError(f"No such command {name!r}: {instead}", ctx) from None
-            raise click.NoSuchCommand(name, possibilities=self.list_commands(ctx), ctx=ctx) from None
+        from tracegrade.document.problem import did_you_mean
+
+        guessed = self._guessed.get(name)
+        instead = did_you_mean(name, self.list_commands(ctx)) if guessed is None else f": {guessed}"
+        raise click.UsageError(f"No such command {name!r}{instead}", ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List named commands without importing them."""

@@ -393,10 +393,11 @@ def _arguments_by_others(execution: Execution, asked: JsonValue, schemas: Schema
     wanted = requested.value
     if isinstance(wanted, dict) and wanted and (wanted == decode(raw).value or list(wanted.values()) == [raw]):
         return requested
-    if type(found.value) is not dict or found.status == "text":
-        requested = read_arguments(asked, None)
-        if isinstance(requested.value, dict):
-            return requested
+    requested = ABSENT if asked is None else read_arguments(asked, None)
+    if found.value == {} == requested.value:
+        return found  # the model asked for none
+    if (type(found.value) is not dict or found.status == "text") and isinstance(requested.value, dict):
+        return requested
     schema = schemas.of(execution.name) if execution.is_opened and execution.parameters is None else None
     return found if schema is None else read_arguments(raw, schema)
 
