@@ -378,11 +378,16 @@ def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, evidence: Evidence) -> Ev
     outcome = score.outcome(spec.threshold)
     if outcome == "not_evaluable" and score.range is not None:
         return pair.unscored(spec, outcome, score.range.why)
-    if outcome == "fail" and (sentence_of_rule := pair.rule.explain):
-        of_call = pair.rule.scope == "tool-call"
-        explanation, details = of_fail(sentence_of_rule, evidence, score.details, of_call=of_call)
-        score = Score(score.score, details, explanation, pairing=score.pairing)
+    if outcome == "fail" and pair.rule.explain:
+        score = _in_own_words(score, pair.rule, evidence)
     return pair.evaluation(spec, outcome, score.explanation if outcome == "not_evaluable" else "", score)
+
+
+def _in_own_words(score: Score, rule: Rule, evidence: Evidence) -> Score:
+    """The score of a fail with the sentence that the rule has for it."""
+    of_call, is_of_one = rule.scope == "tool-call", rule.has_one_evaluator
+    said = of_fail(rule.explain, evidence, score.details, of_call=of_call, is_of_one=is_of_one)
+    return score if said is None else Score(score.score, said[1], said[0], pairing=score.pairing)
 
 
 def _where(spec: EvaluationSpec, bug: BaseException) -> str:

@@ -62,7 +62,8 @@ def said(explain: str, *calls: ToolCall, redacted: bool = False) -> tuple[str, s
         ("{arguments.to.names[1]}", call("refund", {"to": {"names": ["a", "b"]}}), "names", "b"),
         ("{tool} by {agent}: {output}", call("refund", output="paid", agent="desk"), "refund by desk: output",
          "refund by desk: paid"),
-        ("{output.id}", call("refund", output='{"id": [1, true]}'), "id", "[1,true]"),
+        ("{output.id}", call("refund", output='{"id": [1, true]}'), "id", "[1, true]"),
+        ("{output[1].id}", call("refund", output='[0, {"id": 7}]'), "id", "7"),
         ("{error.type}, {error.message}", call("refund", error=ToolError("quota", "no 4111")),
          "error type, error message", "quota, no 4111"),
         ("no names", REFUND, "no names", "no names"),
@@ -104,6 +105,35 @@ def test_with_scope_tool_call_any_evaluator_knows_the_call() -> None:
     schema = {"evaluator": "args-schema", "schemas": {"refund": {"required": ["reason"]}}}
     found = evaluation_of(rule(schema, scope="tool-call", explain=SAYS), REFUND)
     assert (found.explanation, found.full_explanation) == (MASKED, FULL)
+
+
+def test_of_several_evaluators_only_the_one_whose_fail_names_a_call_is_told_so() -> None:
+    budget = {"evaluator": "budget", "max_calls": 1}
+    several = rule(budget, APPROVED, explain=SAYS)
+    extraction = extraction_of(
+        [AgentRun(ROOT, "support", calls=[replace(REFUND, span_id=f"{n:016x}") for n in (1, 2)])]
+    )
+    (decision,) = judge_extraction(extraction, RuleSet([several])).decisions
+    of_budget, of_constraints = decision.evaluations
+    assert (of_budget.outcome, of_constraints.full_explanation) == ("fail", FULL)
+    assert "refunded" not in of_budget.full_explanation
+
+
+def test_values_of_any_depth_and_size_are_told() -> None:
+    deep: Any = 1
+    for _ in range(3000):
+        deep = [deep]
+    assert said(SAYS, call("refund", {"amount": deep}))[1] == MASKED
+    assert said(SAYS, call("refund", {"amount": list(range(10**5))}))[1].startswith("[0, 1, 2, 3")
+    assert (
+        said(SAYS, call("refund", {"amount": 10**6000}))[1] == "an integer of 19932 bits was refunded without approval"
+    )
+
+
+def test_in_what_follows_the_call_is_the_one_that_follows() -> None:
+    after = rule(when="open", then=[APPROVED], explain=SAYS)
+    made = [call("refund", {"amount": 1}), call("open"), call("refund", {"amount": 2})]
+    assert evaluation_of(after, *made).full_explanation == "2 was refunded without approval"
 
 
 def test_only_a_fail_is_told_so() -> None:

@@ -119,7 +119,7 @@ READY_MADE = st.deferred(lambda: st.sampled_from(load_rules(["builtin:all"]).rul
 
 
 def rule(**fields: Any) -> Rule:
-    then = [{"evaluator": "loop-repetition", "name": "after"}]
+    then = [{"evaluator": "constraints", "constraints": [{"never": "refund"}], "name": "after"}]
     content = {"id": "one", "evaluate": [{"evaluator": "loop-repetition"}], "when": "look_up", "then": then, **fields}
     return Rule.model_validate(content)
 

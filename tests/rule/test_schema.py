@@ -43,6 +43,7 @@ BEYOND_A_SCHEMA = {
     "alert_on_silence_of_weeks",
     "alert_on_silence_that_falls",
     "explain_names_a_call_that_no_fail_has",
+    "explain_of_several_evaluators",
     "explain_names_no_part_of_a_call",
     "alert_on_silence_with_false_alarms",
     "alert_resolved_below_its_bound",

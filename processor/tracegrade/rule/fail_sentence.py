@@ -1,5 +1,7 @@
 """``explain: "{arguments.amount} was refunded without approval"``: a rule's own sentence for a fail.
 
+In a rule of several evaluators it is said only where a fail names a call: of the others it may be untrue.
+
 Names in braces are parts of the call that the fail is about: the first call of the first violation of `constraints`, or
 the call judged with ``scope: tool-call``. They are those by which `constraints` asks for a call: ``arguments.PATH`` or
 ``args.PATH``, ``output``, ``output.PATH``, ``error.type``, ``error.message``, ``tool``, ``agent``.
@@ -11,11 +13,12 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from tracegrade.display import json_text, printable
+from tracegrade.display import printable
 from tracegrade.document.problem import did_you_mean
 from tracegrade.evaluate.compare.outputs import DecodedOutputs
 from tracegrade.evaluate.constraints.agreement import is_path, steps_of, value_at
 from tracegrade.evaluate.evidence import Evidence
+from tracegrade.evaluate.json_values import excerpt
 from tracegrade.model.evaluation import RULE_SENTENCE
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.stand_ins import holds_unknown
@@ -27,8 +30,14 @@ _PARTS = ("tool", "agent", "error.type", "error.message", "output")
 _WITH_PATH = ("arguments", "args", "output")
 
 
-def mistakes_in(text: str, *, has_call: bool) -> list[str]:
-    """What is wrong with a sentence; `has_call`: the rule can say of which call a fail is."""
+def mistakes_in(text: str, *, has_call: bool, is_of_one: bool) -> list[str]:
+    """What is wrong with a sentence.
+
+    Args:
+        text: the sentence of a rule.
+        has_call: the rule can say of which call a fail is.
+        is_of_one: the rule has one evaluator.
+    """
     names = _NAMED.findall(text)
     found = [said for name in names if (said := _mistake_of(name))]
     if "{" in (rest := _NAMED.sub("", text)) or "}" in rest:
@@ -38,21 +47,28 @@ def mistakes_in(text: str, *, has_call: bool) -> list[str]:
             f"{{{names[0]}}} is a part of a call, which a fail of this rule does not have; use 'constraints' or "
             "scope: tool-call, or leave the braces out"
         )
+    elif text and not has_call and not is_of_one:
+        found.append("which of several evaluators it is about is not known; give each a rule of its own")
     return found
 
 
 def of_fail(
-    text: str, evidence: Evidence, details: Mapping[str, JsonValue], *, of_call: bool
-) -> tuple[str, dict[str, JsonValue]]:
+    text: str, evidence: Evidence, details: Mapping[str, JsonValue], *, of_call: bool, is_of_one: bool
+) -> tuple[str, dict[str, JsonValue]] | None:
     """The sentence with names in place of values, and `details` with the one that has the values, if it has any.
+
+    None where the evaluator speaks for itself: the rule has others, and the fail names no call.
 
     Args:
         text: the sentence of the rule.
         evidence: the calls judged.
         details: the evaluator's justification.
         of_call: one call is judged alone.
+        is_of_one: the rule has one evaluator.
     """
     position = 0 if of_call and evidence.calls else _violating(details)
+    if position is None and not is_of_one:
+        return None
     masked, filled = [], []
     for place, part in enumerate(_NAMED.split(text)):
         if place % 2 == 0:
@@ -68,12 +84,14 @@ def of_fail(
 
 def _mistake_of(name: str) -> str:
     first, _, rest = name.partition(".")
-    if name in _PARTS or (rest and first in _WITH_PATH and is_path(rest)):
+    begin = first.partition("[")[0]
+    if name in _PARTS or ((begin == "output" != name or (rest and first in _WITH_PATH)) and is_path(name)):
         return ""
-    known = [*_PARTS, *(f"{word}.{rest}" for word in _WITH_PATH if rest)]
-    meant = did_you_mean(name, known) if rest else f"; did you mean 'arguments.{name}'?" if is_path(name) else ""
     expected = f"; expected arguments.NAME, output.NAME, {', '.join(_PARTS[:-1])} or {_PARTS[-1]}"
-    return f"no part of a call is named {name!r}{meant if meant.startswith('; did') else expected}"
+    if is_path(name) and begin not in ("error", *_WITH_PATH):
+        expected = did_you_mean(name, [*_PARTS, *(f"{word}.{rest}" for word in _WITH_PATH)]) if rest else ""
+        expected = expected if expected.startswith("; did") else f"; did you mean 'arguments.{name}'?"
+    return f"no part of a call is named {name!r}{expected}"
 
 
 def _violating(details: Mapping[str, JsonValue]) -> int | None:
@@ -108,9 +126,12 @@ def _value(name: str, evidence: Evidence, position: int) -> str | None:
     """A part of a call as a text of one line; None where it is not known."""
     call = evidence.calls[position]
     value = _part_of(name, evidence, position, call)
-    if value is None or value == "" or holds_unknown(value):
+    try:
+        if value is None or value == "" or holds_unknown(value):
+            return None
+    except RecursionError:  # deeper than what is read from spans
         return None
-    text = printable(" ".join((value if isinstance(value, str) else json_text(value)).split()))
+    text = printable(" ".join((value if isinstance(value, str) else excerpt(value, LONGEST_VALUE)).split()))
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
 
 

@@ -93,7 +93,7 @@ class Rule(FileModel):
         default="",
         max_length=300,
         description=(
-            "What a fail says in place of the evaluators' explanations: '{arguments.amount} was refunded'. Braces name "
+            "What a fail says in place of the evaluator's explanation: '{arguments.amount} was refunded'. Braces name "
             "a part of the call that the fail is about; where values may not be seen, its name stands there."
         ),
     )
@@ -174,7 +174,8 @@ class Rule(FileModel):
         if self.when is not None and self.scope == "tool-call":
             mistakes.append(mistake("nothing follows where one call is judged; write scope: agent", "when"))
         has_call = self.scope == "tool-call" or any(spec.evaluator.name == "constraints" for spec in self.specs)
-        mistakes += [mistake(said, "explain") for said in mistakes_in(self.explain, has_call=has_call)]
+        sentence = mistakes_in(self.explain, has_call=has_call, is_of_one=self.has_one_evaluator)
+        mistakes += [mistake(said, "explain") for said in sentence]
         names: set[str] = {*SHARES, *MEASURES}
         for location, spec in self.placed_specs():
             if spec.name in names:
@@ -200,6 +201,11 @@ class Rule(FileModel):
         """Everything that may be evaluated: of ``evaluate``, of ``then``, and of cases, which share names."""
         cases = () if self.cases is None else (case.spec for case in self.cases.all)
         return [*self.evaluate, *self.then, *cases]
+
+    @property
+    def has_one_evaluator(self) -> bool:
+        """Whether a subject has one evaluation by it."""
+        return len(self.evaluate) + len(self.then) + (self.cases is not None) == 1
 
     def placed_specs(self) -> Iterator[tuple[Location, EvaluationSpec]]:
         """The `specs`, each with its location in the file: ``("evaluate", 0)``."""
