@@ -30,7 +30,7 @@ def test_a_file_shows_what_would_go_and_no_value(tmp_path: Path, wire: bytes) ->
     result = run("--dry-run", str(file))
     assert result.exit_code == 0
     assert "The settings have no 'redaction': all detectors were tried" in result.stdout
-    assert "3 values would go, in 1 of 1 request" in result.stdout
+    assert "3 values would be redacted, in 1 of 1 request" in result.stdout
     assert "xxx@xxxx.xx" in result.stdout
     for value in (MAIL, "4111"):
         assert value not in result.stdout
@@ -73,7 +73,7 @@ def test_the_journal_is_looked_at_by_the_settings(tmp_path: Path, wire: bytes) -
 def test_nothing_found_is_said(tmp_path: Path) -> None:
     file = tmp_path / "t.binpb"
     file.write_bytes(one_span(plain="x").SerializeToString())
-    assert "nothing would go: 1 request with 1 item were looked at" in run("--dry-run", str(file)).stdout
+    assert "nothing would be redacted: 1 request with 1 item were looked at" in run("--dry-run", str(file)).stdout
 
 
 def test_stored_traces_are_looked_at(tmp_path: Path) -> None:

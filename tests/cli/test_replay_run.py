@@ -214,7 +214,7 @@ def test_deleted_traces_are_not_stored(rule: str, source: str, data: Path) -> No
         (("--experiment", "e", "--label", "model"), "--label: expected KEY=VALUE such as model=m-2, found 'model'"),
         (("--experiment", "e", "--label", "=x"), "--label: expected KEY=VALUE such as model=m-2, found '=x'"),
         (("--experiment", "e", "--label", "a=1", "--label", "a=2"), "--label: 'a' is given twice, as '1' and '2'"),
-        (("--experiment", "live"), "--experiment: 'live' is the name of what is judged elsewhere"),
+        (("--experiment", "live"), "--experiment: 'live' is reserved; choose another name"),
     ],
 )
 def test_what_cannot_be_a_run_is_refused_before_anything_is_judged(

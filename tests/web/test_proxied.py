@@ -174,7 +174,7 @@ def test_a_name_that_cannot_be_shown_is_refused(app: ASGIApp, user: str) -> None
         ("{user_roles: [read]}", "user_roles is about users whom a proxy signed in; set access.user_header"),
         (
             "{user_header: x-user, trusted_proxies: [10.0.0.1], user_roles: [read]}",
-            "access.user_header needs web.auth, so that who comes past the proxy is asked for a token",
+            "access.user_header needs web.auth, so that requests that bypass the proxy must present a token",
         ),
         (
             "{user_header: authorization, trusted_proxies: [10.0.0.1], user_roles: [read]}",

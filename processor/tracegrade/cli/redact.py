@@ -81,11 +81,12 @@ def command(
         return
     if config.redaction is None:
         print_line("The settings have no 'redaction': all detectors were tried, to mask what they find.")
+    values, requests = count(trial.counts.total(), "value"), count(trial.requests, "request")
     print_table(
-        f"{count(trial.counts.total(), 'value')} would go, in {trial.changed} of {count(trial.requests, 'request')}",
+        f"{values} would be redacted, in {trial.changed} of {requests}",
         ("place", "detector", "action", "count", "such as"),
         ((row["place"], row["detector"], row["action"], row["count"], row["example"]) for row in _rows(trial)),
-        empty=f"nothing would go: {count(trial.requests, 'request')} with {count(trial.items, 'item')} were looked at",
+        empty=f"nothing would be redacted: {requests} with {count(trial.items, 'item')} were looked at",
     )
 
 

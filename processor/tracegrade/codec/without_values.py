@@ -50,7 +50,7 @@ def hidden(value: JsonValue) -> JsonValue:
 
 
 def hidden_text(text: str) -> str:
-    """Whether there was a text is all that is said of it."""
+    """Replace the text, keeping only whether it was empty."""
     return text and HIDDEN
 
 

@@ -19,7 +19,7 @@ from tracegrade.model.tally import Tally, Weighted
 
 PairedBy: TypeAlias = Literal["trace", "case", "prompt"]
 Kept: TypeAlias = tuple[float, float]
-"""How often a pass is kept for each fail that is, on A and on B, where there are only passes or only fails."""
+"""Sampling rate of passes relative to fails, on A and on B, where there are only passes or only fails."""
 
 ALL_KEPT: Kept = (1.0, 1.0)
 
@@ -152,7 +152,7 @@ def difference_of(
 
 
 def _ratio(tally: Tally, kept: float) -> float:
-    """How often a pass is kept for each fail that is."""
+    """Sampling rate of passes relative to fails."""
     return kept if (share := share_of(tally.passes, tally.fails, kept)) is None else share.ratio
 
 

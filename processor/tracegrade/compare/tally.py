@@ -59,7 +59,7 @@ class RuleTexts:
         return self._incomplete.get(rule_hash) == "count"
 
     def kept(self, rule_hash: str) -> float:
-        """How often a pass is kept for each fail that is."""
+        """Sampling rate of passes relative to fails."""
         rule = self._rules.get(rule_hash)
         return 1.0 if rule is None else rule.sample.kept_passes
 

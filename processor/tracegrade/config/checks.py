@@ -139,7 +139,9 @@ def _users_without_auth(document: Document, config: Config) -> list[Problem]:
     """Who does not come through the proxy that signs users in has to be asked for a token."""
     if config.access.user_header is None or config.web is None or config.web.auth is not None:
         return []
-    message = "access.user_header needs web.auth, so that who comes past the proxy is asked for a token; write auth: {}"
+    message = (
+        "access.user_header needs web.auth, so that requests that bypass the proxy must present a token; write auth: {}"
+    )
     return [document.problem(("web",), message, ("access", "user_header"))]
 
 

@@ -54,7 +54,7 @@ class Record:
 
     @property
     def known_as(self) -> int:
-        """The number by which it is suspected and set aside."""
+        """Stable number used to suspect it and to quarantine it."""
         return self.position if self.place is None else self.place
 
 

@@ -62,7 +62,7 @@ class RequestRedactor:
             raise NotTaken(
                 "redaction_failed",
                 f"the request could not be redacted ({type(error).__name__}), so it is not taken; "
-                "tell who runs this receiver",
+                "contact the operator of this receiver",
             ) from None
         return Redacted(redacted, parts.counts)
 

@@ -21,7 +21,7 @@ class Sample(FileModel):
 
     @property
     def kept_passes(self) -> float:
-        """How often a pass is kept for each fail that is."""
+        """Sampling rate of passes relative to fails."""
         return self.share if self.keep_failures else 1.0
 
     def holds(self, subject: str) -> bool:

@@ -233,7 +233,7 @@ def test_no_run_may_have_that_name(data_dir: Path) -> None:
     named = ("--experiment", "tuning", "--run", "backfill")
     result = run(data_dir, "replay", str(source), *named, "--rules", rules)
     assert result.exit_code == 2
-    assert "'backfill' is the name of what is judged elsewhere; choose another" in result.stderr
+    assert "'backfill' is reserved; choose another name" in result.stderr
 
 
 def test_a_store_of_an_earlier_form_says_what_to_do(tmp_path: Path) -> None:

@@ -383,7 +383,7 @@ def test_the_vectors_of_several_turns_come_out_of_real_runs(serve: Any, folder: 
         (["--model", "m-1", "--system-prompt", "a", "--system-prompt", "b"], "two are given for all models"),
         (["--model", "m-1", "--system-prompt", "@/none"], "'/none' cannot be read"),
         (["--model", "m-1", "--label", "x"], "expected KEY=VALUE"),
-        (["--model", "m-1", "--run", "live"], "is the name of what is judged elsewhere"),
+        (["--model", "m-1", "--run", "live"], "is reserved; choose another name"),
     ],
 )
 def test_wrong_usage_is_one_sentence(serve: Any, arguments: list[str], said: str) -> None:

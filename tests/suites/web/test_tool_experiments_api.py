@@ -173,7 +173,7 @@ def test_no_name_looks_like_an_id(api: Api) -> None:
         ({"name": " "}, 400, "invalid-parameter", "expected at most 100 letters"),
         ({"name": "-x"}, 400, "invalid-parameter", "expected at most 100 letters"),
         ({"name": "a  b"}, 400, "invalid-parameter", "single spaces between them"),
-        ({"name": "live"}, 400, "invalid-parameter", "is the name of what is judged elsewhere"),
+        ({"name": "live"}, 400, "invalid-parameter", "is reserved; choose another name"),
         ({"name": "tuning"}, 409, "not-possible", "there is an experiment 'tuning' already"),
         ({"name": "x", "suite_id": "none"}, 404, "not-found", "there is no suite 'none'"),
         ({"name": "x", "baseline_eval_id": "none"}, 404, "not-found", "no eval 'none'"),

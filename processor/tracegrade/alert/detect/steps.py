@@ -144,7 +144,7 @@ def as_happened(share: float, ratio: float) -> float:
 
 
 def kept_ratio(rule: Rule, tally: Tally) -> float:
-    """How often a pass is kept for each fail that is; by what was kept, since a rule's sample may be edited."""
+    """Sampling rate of passes relative to fails; by what was kept, since a rule's sample may be edited."""
     share, keeps_fails = rule.sample.share, rule.sample.keep_failures
     passes = tally.passed / tally.all_passed if tally.passed else share
     fails = tally.failed / tally.all_failed if tally.failed else 1.0 if keeps_fails else share

@@ -65,7 +65,7 @@ class SavedRule(FileModel):
     not_evaluable: int = Field(ge=0, description="How many could not be judged.")
     error: int = Field(ge=0, description="Of how many judging failed.")
     incomplete: int = Field(ge=0, description="How many are of incomplete traces, and do not count.")
-    kept: float = Field(default=1.0, gt=0, le=1, description="How often a pass is kept for each fail that is.")
+    kept: float = Field(default=1.0, gt=0, le=1, description="Sampling rate of passes relative to fails.")
     groups: list[SavedGroup] = Field(default=[], description="The passes and fails.")
 
     @property

@@ -120,7 +120,7 @@ def _check(what: str, name: str, fits: bool, more: str) -> None:
             f"four at the beginning{more}; found {name!r}"
         )
     if name in (LIVE, BACKFILL, NOT_STORED):
-        raise WrongValue(f"{what}: {name!r} is the name of what is judged elsewhere; choose another")
+        raise WrongValue(f"{what}: {name!r} is reserved; choose another name")
 
 
 def record_of(judged: Judged, run: str, settings_hash: str) -> bytes:

@@ -1,4 +1,4 @@
-"""What looks like a number of somebody and is none: UUIDs, and the address of the host itself.
+"""Look-alikes that are no personal data: UUIDs, and the address of the host itself.
 
 A number begins behind no letter, digit or dash, and ends before none. So one that shares a character with a UUID would
 have to hold all of it, which is longer than any, and has letters among its digits. A token may hold one behind a dash,

@@ -17,7 +17,7 @@ from tracegrade.sensitive.signs import DISGUISED, signs_of
 
 _KNOWN_KEYS = 10_000
 _BEFORE = 3  # parts of an address before the one with its @
-# In text that is not JSON, or no longer. No sign: it stands in every text, and matters beside a sign alone.
+# In text that is not JSON, or no longer. Not a trigger by itself: every text has it, and it matters only next to one.
 _ESCAPE = re.compile(r"\\[nrt\"']")
 
 

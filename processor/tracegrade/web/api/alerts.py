@@ -164,13 +164,13 @@ class BurnRateDocument(Document):
 
     over_s: float
     rate: float | None = Field(description="null when nothing was judged")
-    judged: int = Field(description="How many results that is of")
+    judged: int = Field(description="Number of results counted")
 
 
 class BurnPairDocument(Document):
     """Two times that end now; the alert fires while both rates are at least the limit."""
 
-    part: float = Field(description="The part of the budget that is spent at the limit, within the longer time")
+    part: float = Field(description="Share of the budget consumed when the alert fires, over the longer time")
     limit: float
     long: BurnRateDocument
     short: BurnRateDocument
