@@ -130,7 +130,7 @@ ROWS = [
         f"{AT}: error budget of steps (99.95% over 30 days) spent 14.4 times as fast as allowed: 34 of 40 failed in 17 "
         "hours"),
     Row("slo", "recovered", {"value": 0.0, "fired_at": 4.75, "budget": BUDGET},
-        f"{SLO}: spending slowed to 0 times as fast as allowed, from 4.8"),
+        f"{SLO}: spending stopped, from 4.8"),
     Row("slo", "recovered", {"value": 0.3, "budget": BUDGET},
         f"{SLO}: spending slowed to 0.3 times as fast as allowed"),
     Row("slo", "changed", {"value": 4.75, "ended_by": RULE_REMOVED, "budget": BUDGET},

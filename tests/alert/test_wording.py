@@ -10,7 +10,16 @@ from alert.sentences import ROWS, Row
 from build import each
 from build.stored_alerts import incident
 from tracegrade.alert.notify.message import details
-from tracegrade.alert.wording import LONGEST_HEADLINE, budget_text, by_chance, headline, share_text, span_text, summary
+from tracegrade.alert.wording import (
+    LONGEST_HEADLINE,
+    budget_text,
+    by_chance,
+    headline,
+    share_text,
+    span_text,
+    summary,
+    value_text,
+)
 from tracegrade.model.trace import CLOSE_REASONS, CloseReason
 from tracegrade.rule.alert import AlertKind
 from tracegrade.store.alerts import EndReason, ErrorBudget
@@ -113,7 +122,7 @@ def test_a_length_of_time_is_said_as_people_say_it(seconds: float, text: str) ->
     [
         (None, None, ("unknown", "nothing was judged")),
         (-3.747, 0.0, ("used up", "4.7 times the budget was spent in 7 days")),
-        (0.0, 0.0, ("used up", "1 times the budget was spent in 7 days")),
+        (0.0, 0.0, ("used up", "the whole budget was spent in 7 days")),
         (0.62, None, ("62% left", "it lasts at this rate")),
         (0.62, 273_600.0, ("62% left", "used up in 3 days 4 hours at this rate")),
     ],
@@ -129,3 +138,17 @@ def test_weak_evidence_is_told_as_how_often_chance_shows_as_much() -> None:
         told = by_chance(evidence, month)
         assert told == f"chance alone shows as much {often}; {asked}"
     assert by_chance(0.0, month) == "nothing pointed to a change for the worse"
+
+
+@each(
+    ("value", "beside", "text"),
+    [
+        (200.0, None, "3m 20s"),
+        (60.2, 60.0, "60.2s"),
+        (60.0, 60.2, "60s"),
+        (200.0, 12.4, "3m 20s"),
+        (60.0, 60.0, "1m 0s"),
+    ],
+)
+def test_two_lengths_of_time_that_differ_are_told_apart(value: float, beside: float | None, text: str) -> None:
+    assert value_text("duration", value, beside) == text

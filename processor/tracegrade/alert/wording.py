@@ -83,6 +83,11 @@ def watched_name(of: str) -> str:
     return f"mean score of {name}" if score else f"pass rate of {of}"
 
 
+def _length(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), _MINUTE_S)
+    return f"{minutes}m {rest}s" if minutes < _MINUTE_S else length_text(seconds)
+
+
 def value_text(of: str, value: float, beside: float | None = None) -> str:
     """A value of what is watched: "74.4%", "25,300" tokens, a cost of "0.42", a duration of "12.4s" or "3m 20s".
 
@@ -91,8 +96,8 @@ def value_text(of: str, value: float, beside: float | None = None) -> str:
     if of not in MEASURES:
         return share_text(value, beside)
     if of == "duration" and value >= _MINUTE_S:
-        minutes, seconds = divmod(round(value), _MINUTE_S)
-        return f"{minutes}m {seconds}s" if minutes < _MINUTE_S else length_text(value)
+        text = _length(value)
+        return text if beside is None or value == beside or text != _length(beside) else f"{value:,.6g}s"
     digits = 0 if value >= 1000 else max(0, 2 - floor(log10(value))) if value > 0 else 0
     text = _rounded(value, digits, beside)
     return f"{text}s" if of == "duration" else text
@@ -136,7 +141,8 @@ def budget_text(budget: ErrorBudget) -> tuple[str, str]:
         return "unknown", "nothing was judged"
     if budget.left <= 0:
         spent = _rounded(1 - budget.left, 1, 1.0)
-        return "used up", f"{spent} times the budget was spent in {span_text(budget.window_s)}"
+        times = "the whole budget" if spent == "1" else f"{spent} times the budget"
+        return "used up", f"{times} was spent in {span_text(budget.window_s)}"
     if budget.spent_in_s is None:
         return f"{share_text(budget.left)} left", "it lasts at this rate"
     return f"{share_text(budget.left)} left", f"used up in {span_text(budget.spent_in_s)} at this rate"
@@ -221,13 +227,13 @@ def _silence(alert: StoredAlert) -> str:
 def _burn(alert: StoredAlert, budget: ErrorBudget, name: Callable[[str], str]) -> str:
     of = "" if alert.of == PASS_RATE else f" of {name(alert.of)}"
     which = f"error budget{of} ({100 * budget.objective:.6g}% over {span_text(budget.window_s)})"
-    rate = f"{_rounded(alert.value, 1, 1.0)} times as fast as allowed"
+    rate = "as fast as allowed" if alert.value == 1 else f"{_rounded(alert.value, 1, 1.0)} times as fast as allowed"
     if alert.state == "firing":
         return f"{which} spent {rate}: {_failed(alert, budget)} in {span_text(budget.over_s)}"
     if alert.facts.ended_by:
         return f"{which} was spent {rate} when {alert.facts.ended_by[:_LONGEST_END]}"
     before = "" if alert.facts.fired_at is None else f", from {_rounded(alert.facts.fired_at, 1, 1.0)}"
-    return f"{which}: spending slowed to {rate}{before}"
+    return f"{which}: spending {f'slowed to {rate}' if alert.value else 'stopped'}{before}"
 
 
 def _failed(alert: StoredAlert, budget: ErrorBudget) -> str:

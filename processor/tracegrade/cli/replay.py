@@ -363,8 +363,8 @@ _GROUPS = ("rule", "agent", "service", "release")
     help="Judge by these rules instead of those in the settings.",
 )
 @query_options(JudgedTracesQuery, without=["tenant"])
-@click.option("--trace-id", metavar="TRACE_ID", help="Only this trace; the first digits of its id will do.")
-@click.option("--session", metavar="ID", help="Only traces of this session; the beginning of its id will do.")
+@click.option("--trace-id", metavar="TRACE_ID", help="Only this trace, or those whose ids begin so.")
+@click.option("--session", metavar="ID", help="Only traces of this session.")
 @click.option(
     "--by",
     type=click.Choice(_GROUPS),

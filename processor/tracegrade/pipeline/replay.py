@@ -28,7 +28,7 @@ Advance = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which whole traces to show; None takes all. Times are ns since 1970 UTC, ids may be the beginning of one."""
+    """Which whole traces to show; None takes all. Times are ns since 1970 UTC; ``trace_id`` may be the beginning of ids."""
 
     since_ns: int | None = None
     until_ns: int | None = None
@@ -60,7 +60,7 @@ class Selection:
             and (self.service is None or trace.resource.service == self.service)
             and (self.agent is None or any(run.agent == self.agent for run in extraction.runs))
             and (self.trace_id is None or trace.trace_id.hex().startswith(self.trace_id.lower()))
-            and (self.session is None or any((run.session or "").startswith(self.session) for run in extraction.runs))
+            and (self.session is None or any(run.session == self.session for run in extraction.runs))
             and (self.release is None or extraction.release == self.release)
         )
 
