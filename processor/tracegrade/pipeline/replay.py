@@ -28,7 +28,7 @@ Advance = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which whole traces to show; None takes all. Times are ns since 1970 UTC; ``trace_id`` may be the beginning of ids."""
+    """Which whole traces to show; None takes all. Times are ns since 1970 UTC, ``trace_id`` may be how ids begin."""
 
     since_ns: int | None = None
     until_ns: int | None = None
