@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 CHROMIUM = "TRACEGRADE_TEST_CHROMIUM"  # where it is, unless it is called chromium and on the path
-AXE = "TRACEGRADE_TEST_AXE"  # where axe.min.js of the npm package axe-core is
 
 
 def chromium() -> str | None:
@@ -37,7 +36,5 @@ def browser() -> Iterator["Browser"]:
 
 def axe() -> str:
     """The text of axe-core; skips the test when it is not there."""
-    path = os.environ.get(AXE)
-    if path is None or not Path(path).is_file():
-        pytest.skip(f"needs axe-core: npm install axe-core, {AXE}=node_modules/axe-core/axe.min.js")
-    return Path(path).read_text()
+    package = pytest.importorskip("axe_playwright_python", reason="needs axe-core: pip install -e '.[browser]'")
+    return Path(package.__file__).with_name("axe.min.js").read_text()

@@ -23,6 +23,7 @@ from build.shop_incidents import fall, over, store, store_waiting
 from build.shop_runs import store_experiments
 from build.site import Site, serving
 from suites.build.suite_runs import store_suite_runs
+from tracegrade.model.session import session_trace_id
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.files import sqlite_url
@@ -106,7 +107,11 @@ def _views() -> dict[str, str]:
         "traces": "/traces?outcome=fail",
         "trace": f"/traces/a1{_FAILING:030x}",
         "long": f"/traces/a1{_LONG:030x}",
+        "span": f"/traces/a1{_FAILING:030x}/spans/{(_FAILING << 20) + 3:016x}",
+        "traces-sorted": "/traces?sort=duration&service=shop&columns=agent,release,prompt,duration",
+        "find": "/find?q=order",
         "sessions": "/sessions",
+        "session": f"/sessions/{session_trace_id('default', 'conversation-3').hex()}",
         "rules": "/rules",
         "rule": "/rules/order-steps-out-of-order",
         "suites": "/suites",

@@ -14,6 +14,7 @@ from build.shop import GOOD, SECOND, WRONG_ORDER, WRONG_QUANTITY, fill, order
 from build.shop_incidents import fall, over, store, store_waiting
 from build.shop_runs import store_run
 from build.site import Site
+from tracegrade.model.session import session_trace_id
 from tracegrade.suites.keeping import add_suite
 from tracegrade.suites.web.api.suites import EXAMPLE
 
@@ -25,10 +26,15 @@ PATHS = (
     "/",
     "/?agent=nobody",
     "/traces",
+    "/traces?outcome=fail&sort=duration&columns=prompt&columns=release&columns=cost",
     FAILING,
+    f"{FAILING}/spans/{(1 << 20) + 3:016x}",
     f"/traces/a1{3:030x}",
     f"/traces/a1{7:030x}",
     "/sessions",
+    f"/sessions/{session_trace_id('default', 'talk').hex()}",
+    "/find?q=order",
+    "/find?q=nothing-has-this-name",
     "/rules",
     "/rules/order-steps-out-of-order",
     "/alerts",
@@ -239,6 +245,40 @@ def test_the_keyboard_is_enough(shop: Site, page: "Page") -> None:
     assert outline == "solid"
 
 
+def test_keys_lead_through_a_list_and_its_traces_and_close_a_span(shop: Site, page: "Page") -> None:
+    page.goto(f"{shop.url}/traces?service=shop")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    first = page.evaluate("document.activeElement.href")
+    assert first == page.locator("tbody th a").first.evaluate("element => element.href")
+    page.keyboard.press("Enter")
+    page.wait_for_url(first)
+    page.keyboard.press("j")
+    page.wait_for_url(lambda url: url not in (first, f"{shop.url}/traces?service=shop"))
+    page.keyboard.press("k")
+    page.wait_for_url(first)
+    page.locator(".waterfall a").nth(1).click()
+    page.wait_for_url("**/spans/*")
+    assert page.locator("#span").is_visible()
+    page.keyboard.press("Escape")
+    page.wait_for_url(first)
+    page.keyboard.press("/")
+    page.keyboard.type("order-differs")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/rules/order-differs-from-request")
+
+
+def test_an_id_is_copied(shop: Site, chrome: "Browser") -> None:
+    context = chrome.new_context(permissions=["clipboard-read", "clipboard-write"])
+    opened = context.new_page()
+    opened.goto(shop.url + FAILING)
+    opened.get_by_role("button", name="Copy the trace id").click()
+    opened.get_by_role("button", name="Copied").wait_for()
+    assert opened.evaluate("navigator.clipboard.readText()") == FAILING.removeprefix("/traces/")
+    context.close()
+
+
 def test_it_works_without_the_script(shop: Site, chrome: "Browser") -> None:
     context = chrome.new_context(java_script_enabled=False)
     opened = context.new_page()
@@ -259,7 +299,8 @@ def test_nothing_is_asked_of_anybody_else_and_nothing_is_complained_of(shop_with
     assert all(url.startswith(shop_with_runs.url) for url in asked)
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(shop_with_runs: Site, chrome: "Browser", scheme: Any, width: int) -> None:
     script = axe()
     opened = chrome.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})

@@ -1,5 +1,6 @@
 """Addresses of pages that show one thing; its tenant and its run are in them where they are not the usual ones."""
 
+from collections.abc import Callable
 from urllib.parse import quote, urlencode
 
 from tracegrade.store.schema import LIVE
@@ -20,9 +21,14 @@ def trace_address(trace_id: str, tenant: str = TENANT, run: str = LIVE, **query:
     return address(f"/traces/{trace_id}", tenant=tenant, run=run, **query)
 
 
-def span_address(trace_id: str, span_id: str, tenant: str = TENANT, run: str = LIVE) -> str:
+def span_address(trace_id: str, span_id: str, tenant: str = TENANT, run: str = LIVE, **query: str | None) -> str:
     """The page of a span."""
-    return address(f"/traces/{trace_id}/spans/{span_id}", tenant=tenant, run=run)
+    return address(f"/traces/{trace_id}/spans/{span_id}", tenant=tenant, run=run, **query)
+
+
+def spans_at(trace_id: str, tenant: str = TENANT, run: str = LIVE, **query: str | None) -> Callable[[str], str]:
+    """The page of a span of this trace, by the span's id."""
+    return lambda span_id: span_address(trace_id, span_id, tenant, run, **query)
 
 
 def session_address(

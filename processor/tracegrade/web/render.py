@@ -50,6 +50,7 @@ _ADDRESSES = (
     addresses.run_address,
     addresses.session_address,
     addresses.span_address,
+    addresses.spans_at,
     addresses.trace_address,
 )
 

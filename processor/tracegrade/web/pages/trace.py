@@ -49,7 +49,7 @@ from tracegrade.store.named import trace_id_named
 from tracegrade.store.read import stored_traces
 from tracegrade.store.rule_texts import judges_alike, rules_of
 from tracegrade.store.schema import LIVE
-from tracegrade.web.addresses import address, session_address, trace_address
+from tracegrade.web.addresses import address, session_address, spans_at, trace_address
 from tracegrade.web.alignment import Alignment, aligned
 from tracegrade.web.masked import seen_by
 from tracegrade.web.pages.traces import around
@@ -134,6 +134,7 @@ def _shown(request: Request, span_id: str | None) -> Response:
         title=head.root_name or "Trace",
         only=only,
         here=trace_address(head.trace_id, head.tenant, head.run, **of_list),
+        span_at=spans_at(head.trace_id, head.tenant, head.run, **of_list),
         whole=trace_address(head.trace_id, head.tenant, head.run, **of_list, all="1"),
         back=back or address("/traces", run=head.run),
         previous=previous,
