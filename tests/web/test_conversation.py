@@ -4,6 +4,8 @@ import re
 from html import unescape
 from pathlib import Path
 
+import pytest
+
 from build.fleet import trace_id
 from build.shop import MS, SECOND, Writer, closed, fill, messages
 from build.site import Site, serving, text_of
@@ -64,7 +66,10 @@ def test_what_earlier_turns_said_is_shown_once_in_a_session(tmp_path: Path) -> N
         assert "4 earlier messages of this conversation user user 1 assistant assistant 1" in page
 
 
-def test_a_session_that_no_rule_judged_is_read_from_its_traces(tmp_path: Path) -> None:
+def test_a_session_that_no_rule_judged_is_read_from_all_its_traces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tracegrade.web.pages.sessions._MOST_LISTED", 1)
     _served(tmp_path, _turn(1, "Hello", "Hi"), _turn(2, "Weather?", "Sunny"))
     with serving(tmp_path) as site:
         link = re.search(r'<dt>Session</dt><dd><a href="([^"]+)">talk/1<', site.get(f"/traces/{trace_id(1)}").text)

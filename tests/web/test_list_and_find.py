@@ -117,6 +117,8 @@ def test_more_than_are_sorted_are_said_to_be_left_out(site: Site, monkeypatch: p
     [
         ("sort=colour", "sort: expected one of duration, calls, tokens, cost, outcome, or with '.asc', found 'colour'"),
         ("columns=agent&columns=colour", "columns: expected some of agent, release,"),
+        ("duration=nan", "duration: expected 5.., ..5 or 1..5, found 'nan'"),
+        ("tokens=5..1", "tokens: expected 5.., ..5 or 1..5, found '5..1'"),
         ("cost=cheap", "cost: expected 5.., ..5 or 1..5, found 'cheap'"),
     ],
 )

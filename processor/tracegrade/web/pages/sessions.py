@@ -128,9 +128,14 @@ def _session(connection: Connection, request: Request, run: str) -> tuple[str, T
         if heads:
             return head.session or "", found[0], heads
     elif name:
-        page_of = traces_page(connection, ResultFilter(session=name, tenant=tenant, run=run), _MOST_LISTED)
-        if page_of.items:
-            return name, None, sorted(page_of.items, key=lambda head: (head.start_ns, head.number))
+        chosen = ResultFilter(session=name, tenant=tenant, run=run)
+        part = traces_page(connection, chosen, _MOST_LISTED)
+        heads = [*part.items]
+        while part.next is not None:
+            part = traces_page(connection, chosen, _MOST_LISTED, part.next)
+            heads += part.items
+        if heads:
+            return name, None, sorted(heads, key=lambda head: (head.start_ns, head.number))
     raise HTTPException(404, "This session is not in the store, or retention has deleted all of its traces.")
 
 

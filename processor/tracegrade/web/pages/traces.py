@@ -1,6 +1,7 @@
 """``/traces``: the traces that the address chooses, newest first or sorted, with the columns that it names."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from math import inf
 
 from sqlalchemy import Connection
@@ -144,10 +145,11 @@ def _sort(view: View) -> tuple[str, bool]:
 def _bounds(name: str, written: str) -> Bounds:
     """``5`` and ``5..`` are at least 5, ``..5`` at most 5, ``1..5`` both."""
     low, _, high = written.partition("..")
-    try:
-        return Bounds(float(low or 0), float(high or inf))
-    except ValueError:
-        raise HTTPException(400, f"{name}: expected 5.., ..5 or 1..5, found {written[:100]!r}") from None
+    with suppress(ValueError):
+        bounds = Bounds(float(low or 0), float(high or inf))
+        if bounds.low <= bounds.high:  # neither is "nan"
+            return bounds
+    raise HTTPException(400, f"{name}: expected 5.., ..5 or 1..5, found {written[:100]!r}")
 
 
 def _place(request: Request, view: View) -> int | None:
