@@ -149,14 +149,14 @@ ROWS: list[Row] = [
         "The expected call was made with the expected arguments."),
     Row("tool-call-args", "partial", {"tool_calls": [FIND_7, PAY_7, {"name": "mail", "args": {}}]},
         [called("find", {"id": 7}), called("pay", {"id": 8})],
-        "1 of 3 expected calls were made with the expected arguments; missing: mail; mismatched: pay_0 args.id "
+        "1 of 3 expected calls were made with the expected arguments; missing: mail; mismatched: pay args.id "
         "(different)."),
     Row("tool-call-args", "not_evaluable", {"tool_calls": [FIND_7]}, [NO_ARGUMENTS],
         "the arguments of a call were not recorded (find, span 0000000000000001)"),
     Row("tool-call-output", "pass", {"tool_outputs": [{"name": "find", "output": "ok"}]}, [called("find", output="ok")],
         "The expected call was made with the expected output."),
     Row("tool-call-output", "fail", {"tool_outputs": [{"name": "find", "output": "ok"}]}, [called("find", output="no")],
-        "0 of 1 expected call was made with the expected output; mismatched: find_0 output (different)."),
+        "0 of 1 expected call was made with the expected output; mismatched: find output (different)."),
     Row("args-schema", "pass", {"schemas": {"find": {"required": ["id"]}}}, [called("find", {"id": 7})],
         "The arguments of 1 call fit the schema of the tool."),
     Row("args-schema", "partial", {"schemas": {"find": {"required": ["id"]}}}, [called("find", {"id": 7}), "find"],

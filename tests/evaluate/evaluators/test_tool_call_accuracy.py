@@ -110,7 +110,7 @@ def test_the_justification_names_what_differs() -> None:
         "differences": [{"call": "a_0", "path": "args.x", "problem": "different", "expected": 1, "found": 2}],
     }
     assert found.explanation == (
-        "0 of 2 calls match the 2 reference calls; missing: b; mismatched: a_0 args.x (different)."
+        "0 of 2 calls match the 2 reference calls; missing: b; mismatched: a args.x (different)."
     )
 
 

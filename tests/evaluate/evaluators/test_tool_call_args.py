@@ -113,7 +113,7 @@ def test_every_expected_call_is_justified() -> None:
     ]
     assert found.explanation == (
         "1 of 4 expected calls were made with the expected arguments; missing: a, c; "
-        "mismatched: b_0 args.y.z[1] (different), b_0 args.secret (unexpected)."
+        "mismatched: b args.y.z[1] (different), b args.secret (unexpected)."
     )
 
 

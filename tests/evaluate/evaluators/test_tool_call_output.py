@@ -90,7 +90,7 @@ def test_every_expected_output_is_justified() -> None:
     ]
     assert found.explanation == (
         "0 of 3 expected calls were made with the expected output; missing: b; "
-        "mismatched: a_0 output.status (different), a_1 output (different)."
+        "mismatched: a output.status (different), a (no. 2) output (different)."
     )
 
 
@@ -102,5 +102,5 @@ def test_a_subset_has_the_expected_members_whatever_else_there_is() -> None:
     calls[0].output = {"status": "ok", "eta": 3}
     lacking = score("tool-call-output", criteria, calls, subset=True)
     assert lacking.score == 0.5
-    assert "a_0 output.n (missing)" in lacking.explanation
+    assert "a output.n (missing)" in lacking.explanation
     assert "eta" not in lacking.explanation

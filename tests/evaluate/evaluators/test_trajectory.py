@@ -290,7 +290,7 @@ def test_the_justification_shows_every_expected_call() -> None:
     ]
     assert found.details["unexpected_tool_calls"] == ["a", "z"]
     assert found.explanation == (
-        "0 of 2 expected calls were made (unordered); missing: b; mismatched: a_0 args.x (different); unexpected: a, z."
+        "0 of 2 expected calls were made (unordered); missing: b; mismatched: a args.x (different); unexpected: a, z."
     )
 
 

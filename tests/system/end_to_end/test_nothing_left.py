@@ -39,7 +39,7 @@ WHY = {
     "evaluation": "tool-call-args",
     "evaluator": "tool-call-args",
     "explanation": "0 of 1 expected call was made with the expected arguments; mismatched: "
-    "create_order_0 args.user_id (different), create_order_0 args.note (unexpected).",
+    "create_order args.user_id (different), create_order args.note (unexpected).",
 }
 
 

@@ -121,4 +121,14 @@ def origins_of(found: Sequence[JsonValue]) -> list[str]:
 
 def paths_of(found: Sequence[JsonValue]) -> list[str]:
     """`listed_differences` as an explanation names them: which call, which path, what is wrong; no values."""
-    return [f"{item['call']} {item['path']} ({item['problem']})" for item in found if isinstance(item, dict)]
+    return [
+        f"{_expected_call(str(item['call']))} {item['path']} ({item['problem']})"
+        for item in found
+        if isinstance(item, dict)
+    ]
+
+
+def _expected_call(key: str) -> str:
+    """``create_order_0`` as a sentence has it: "create_order", and "create_order (no. 2)" of ``create_order_1``."""
+    name, _, number = key.rpartition("_")
+    return name if number == "0" else f"{name} (no. {int(number) + 1})"
