@@ -19,7 +19,7 @@ come each hour, the time of an hour is 1 / 720 of 30 days. An hour with 9 good o
     hour   good   evidence
     1      9      (0      + 1 / 720) * 0.31 = 0.0004
     2      6      (0.0004 + 1 / 720) * 17.9 = 0.0327
-    3      6      (0.0326 + 1 / 720) * 17.9 = 0.611
+    3      6      (0.0327 + 1 / 720) * 17.9 = 0.611
     4      6      (0.611  + 1 / 720) * 17.9 = 11       an alarm; it most likely began with the second hour
 
 Where the share without a change is known only so well, it is a level drawn from a distribution: the likelihood without
@@ -153,7 +153,7 @@ def weigh(ratios: Ratios[_Step], latest_first: Iterable[_Step], false_alarm_ever
         ratios: what the change is, and without it the mean of each ratio is at most 1.
         latest_first: in order of time from the last on, none of them empty or beyond the end of an hour.
         false_alarm_every_s: at most one false alarm in this time, on average; in seconds.
-        until: the minute up to which results were looked at; an hour that is over counts as a whole one.
+        until: hours that ended by this minute count as whole ones, however few results came.
     """
     total, best, since = 0.0, 0.0, None
     most, sizes, hour = 0.0, 1, -1

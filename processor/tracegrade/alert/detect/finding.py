@@ -37,9 +37,10 @@ class Seen:
     """What a check sees of one series.
 
     ``bins``: within the time in which results are evidence, in order. ``before``: in the history before it, of any
-    release, without earlier incidents. ``shown``: within the window that the alert names. From the minute
-    ``fine_from`` on, bins are minutes; the minute ``until`` is not looked at. ``firing``: what fires at present.
-    ``beside``: of one release, the results of the others from its first one on; None for all releases together.
+    release or, of one that has enough, its own, without earlier incidents. ``shown``: within the window that the alert
+    names. From the minute ``fine_from`` on, bins are minutes; hours that ended by the minute ``until`` are over.
+    ``firing``: what fires at present. ``beside``: of one release, the results of the others from its first one on; None
+    for all releases together.
     """
 
     bins: Sequence[Bin]

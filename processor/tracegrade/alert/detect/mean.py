@@ -3,7 +3,8 @@
 ``above`` fires on evidence against every mean up to the bound, and is resolved on evidence against every mean from
 ``resolve_at`` (the bound, unless set) on. ``rise`` fires on evidence against every rise of half of ``by`` or less, by
 the hour of the day, and is resolved on evidence against every mean that is still higher by ``by`` or more. So a mean
-that stays where it is fires once, at most. What is usual is the mean by the hour of the day, without incidents.
+that stays where it is fires once, at most; one that ended may still be somewhat higher than usual. What is usual is the
+mean by the hour of the day, without incidents.
 """
 
 from collections.abc import Iterable

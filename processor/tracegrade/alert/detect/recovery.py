@@ -2,8 +2,9 @@
 
 As in `evidence`, the results since each moment are weighed: how much likelier are they if the share came back then than
 if it still lies where it fell to? How low that is, the results between the alert and that moment tell: each of several
-levels counts by how well it explains them. So the end of a deep fall is found as soon as the fall was, and a small fall
-does not end before results differ from it.
+levels counts by how well it explains them. So the end of a deep fall is found about as soon as the fall was; later
+where the share came back soon, and little is known of how low it was. A small fall does not end before results differ
+from it.
 
 Against a deep fall, a share that is back in part would look as if it were back. So the level of the smallest fall that
 shall be found always counts for a tenth.
