@@ -133,10 +133,10 @@ def test_what_is_left_of_a_budget(left: float | None, spent_in_s: float | None, 
 
 def test_weak_evidence_is_told_as_how_often_chance_shows_as_much() -> None:
     month = 30 * 86_400.0
-    asked = "the alert fires when chance would show it at most once in 30 days (false_alarm_every)"
+    asked = "to fire, it must be as rare as once in 30 days (false_alarm_every)"
     for evidence, often in ((0.00026, "every 11 minutes"), (1e-9, "more than once a minute")):
         told = by_chance(evidence, month)
-        assert told == f"chance alone shows as much {often}; {asked}"
+        assert told == f"chance alone would produce this {often}; {asked}"
     assert by_chance(0.0, month) == "nothing pointed to a change for the worse"
 
 

@@ -257,6 +257,14 @@ def test_silences_are_made_listed_and_ended(data_dir: Path) -> None:
     assert run_json(data_dir, "alerts", "silence", "--end", made["id"][:4]) == []
 
 
+def test_a_silence_takes_no_operators_of_alertmanager(data_dir: Path) -> None:
+    for label in ('service=~"help.*"', "service!=shop", "service!~shop.*"):
+        refused = run(data_dir, "alerts", "silence", label)
+        assert refused.exit_code == 2
+        assert "a silence knows no =~, != or !~; write LABEL=GLOB" in " ".join(refused.stderr.split()), label
+    assert run_json(data_dir, "alerts", "silence", "--list") == []
+
+
 def test_a_silence_says_what_it_is_of(data_dir: Path) -> None:
     store_with(data_dir, judged(1, "pass"))
     for label, said in (

@@ -177,6 +177,15 @@ def test_each_stable_rule_answers_for_itself(
     assert said in result.stderr
 
 
+def test_a_gate_that_only_experimental_rules_meet_says_how_to_gate_them(many: tuple[str, str]) -> None:
+    rules, traces = many
+    result = run(traces, "--rules", f"{rules}/new-one", "--fail-under", "0.95")
+    assert result.exit_code == 3
+    assert "only experimental rules matched anything; a rule is gated once its file says status: stable" in (
+        " ".join(result.stderr.split())
+    )
+
+
 @each(("level", "code"), [("info", 1), ("medium", 0), ("low", 0), ("critical", 0)])
 def test_the_overall_gate_counts_rules_of_its_level_and_above(many: tuple[str, str], level: str, code: int) -> None:
     rules, traces = many

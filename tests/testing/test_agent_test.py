@@ -135,6 +135,11 @@ def test_mistakes_in_a_rule_fail_with_their_place(tracegrade: AgentTest, rules: 
     assert "rule.yaml:2:13" in failure(tracegrade.judge, rules)
     assert "unknown key 'order'" in failure(tracegrade.assert_passes, {"evaluator": "tool-call-order", "order": []})
     assert "no rules to judge by" in failure(tracegrade.judge)
+    path = str(rules / "rule.yaml")
+    assert (
+        failure(tracegrade.assert_passes, path)
+        == f"{path!r} is a path, not the id of a rule: assert_passes(ID, rules={path!r})"
+    )
 
 
 def test_a_share_beyond_1_is_refused(tracegrade: AgentTest) -> None:

@@ -58,7 +58,7 @@ def nothing_came(seconds: float) -> str:
 
 
 def by_chance(evidence: float, false_alarm_every_s: float) -> str:
-    """Evidence that was too weak for an alert to fire, as the time in which chance alone shows as much.
+    """Evidence that was too weak for an alert to fire, as how often chance alone would produce it.
 
     Args:
         evidence: at 1, chance alone shows it once in `false_alarm_every_s`.
@@ -69,7 +69,7 @@ def by_chance(evidence: float, false_alarm_every_s: float) -> str:
         return "nothing pointed to a change for the worse"
     often = f"every {span_text(every_s)}" if every_s >= _MINUTE_S else "more than once a minute"
     seldom = f"once in {span_text(false_alarm_every_s)} (false_alarm_every)"
-    return f"chance alone shows as much {often}; the alert fires when chance would show it at most {seldom}"
+    return f"chance alone would produce this {often}; to fire, it must be as rare as {seldom}"
 
 
 def watched_name(of: str) -> str:

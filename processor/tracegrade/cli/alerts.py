@@ -414,6 +414,11 @@ def _labels(written: tuple[str, ...], tenant: str | None) -> dict[str, str]:
     labels = {}
     for item in written:
         name, equals, glob = item.partition("=")
+        if name.endswith("!") or "!~" in name or glob.startswith("~"):
+            raise click.UsageError(
+                f"{item}: a silence knows no =~, != or !~; write LABEL=GLOB, where * stands for any text, such as "
+                "service=help*"
+            )
         if not equals:
             raise click.UsageError(f"expected LABEL=GLOB such as service=shop, found {item!r}")
         labels[name] = glob

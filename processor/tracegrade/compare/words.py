@@ -10,8 +10,15 @@ from tracegrade.compare.measures import Measured, Summary
 from tracegrade.compare.verdict import VERDICTS, Verdict
 from tracegrade.display import count
 
-SUMS = {0: "Not worse", 1: "Worse", 3: "Cannot tell"}
-"""What an exit code says."""
+
+def sum_text(found: Comparison) -> str:
+    """What the exit code says; ``Better`` where every rule is."""
+    return "Better" if _is_better(found) else {0: "Not worse", 1: "Worse", 3: "Cannot tell"}[found.exit_code]
+
+
+def _is_better(found: Comparison) -> bool:
+    return found.exit_code == 0 and {rule.verdict for rule in found.rules} == {"better"}
+
 
 _LEAST_CHANGE = 0.005  # of a share: smaller ones are not listed
 _MOST_ORDERS = 10
@@ -23,7 +30,9 @@ def verdict_text(word: Verdict) -> str:
 
 
 def verdict_counts(found: Comparison) -> str:
-    """How many rules have each verdict, the worst first: ``1 rule worse, 2 rules not worse``."""
+    """How many rules have each verdict, the worst first: ``1 rule worse, 2 rules not worse``; after `sum_text`."""
+    if _is_better(found):
+        return count(len(found.rules), "rule")
     words = [rule.verdict for rule in found.rules]
     parts = [f"{count(words.count(word), 'rule')} {verdict_text(word)}" for word in VERDICTS if word in words]
     return ", ".join(parts) or "no rule judged both sides"

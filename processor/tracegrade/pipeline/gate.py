@@ -354,7 +354,13 @@ def _of_each(bounds: Bounds, rules: Sequence[RuleVerdict]) -> Iterator[tuple[Wor
     gated = [rule for rule in rules if rule.word != "not_gated"]
     passed = sum(rule.word == "pass" for rule in gated)
     if not gated:
-        yield "cannot_tell", "no stable rule that the gate holds for matched anything"
+        matched = {rule.counted.status for rule in rules if rule.counted.tally.subjects}
+        yield (
+            "cannot_tell",
+            "only experimental rules matched anything; a rule is gated once its file says status: stable"
+            if matched == {"experimental"}
+            else "no stable rule that the gate holds for matched anything",
+        )
     # Where one least pass rate is all that is required, it is said once.
     only = bounds.each if all(rule.held.is_only(bounds.each) for rule in gated) else None
     if failed := [rule for rule in gated if rule.word == "fail"]:

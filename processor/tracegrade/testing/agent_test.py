@@ -159,6 +159,8 @@ class AgentTest:
         """
         __tracebackhide__ = True
         if isinstance(rule, str):
+            if "/" in rule or rule.endswith((".yaml", ".yml")):
+                self._fail(f"{rule!r} is a path, not the id of a rule: assert_passes(ID, rules={rule!r})")
             paths = [rules] if isinstance(rules, str | Path) else rules
             rule_id, rule_set = rule, self._load(paths or self._rules)
         else:

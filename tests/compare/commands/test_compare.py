@@ -80,6 +80,7 @@ def test_ready_made_rules_do_not_weaken_ones_own(tmp_path: Path) -> None:
 def test_the_other_way_round_it_is_better(data_dir: Path) -> None:
     (rule,) = compared(data_dir, "release:2.0", "release:1.0", exit_code=0)["rules"]
     assert rule["verdict"] == "better"
+    assert run(data_dir, "compare", "release:2.0", "release:1.0").stdout.endswith("Better: 1 rule.\n")
 
 
 def test_the_table_says_what_the_json_says(data_dir: Path) -> None:

@@ -42,10 +42,20 @@ class Poster:
             if is_long:
                 response.close()  # the rest stays unread, so the connection cannot be used again
         except (HTTPError, OSError, ValueError) as error:
-            return f"cannot be reached: {type(error).__name__}"
+            return f"{urlsplit(place).netloc} cannot be reached: {_reason(error)}"
         return None if 200 <= response.status < 300 else f"answered {response.status}"
 
     def close(self) -> None:
         """Close the connection."""
         if self._pool is not None:
             self._pool.clear()
+
+
+def _reason(error: BaseException) -> str:
+    """What the system said, such as ``Connection refused``; never the text of `error`, which may hold a secret URL."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and (said := cause.strerror or str(cause)):
+            return said
+        cause = cause.__cause__ or cause.__context__
+    return type(error).__name__

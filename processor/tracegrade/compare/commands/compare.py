@@ -67,8 +67,8 @@ def command(
 ) -> None:
     """Compare stored results: is B worse than A?
 
-    A and B are each release:NAME, agent:NAME, model:NAME, live or another run's name. With @FROM..TO after it, only
-    traces first received in that time: live@2026-11-01..2026-11-08, live@2d.. for the last two days.
+    A and B are each release:NAME, agent:NAME, model:NAME, `live`, or the name of a stored run. With @FROM..TO after it,
+    only traces first received in that time: live@2026-11-01..2026-11-08, live@2d.. for the last two days.
 
     Exit codes: 1 a rule is worse, else 3 when nothing can be told of a rule, else 0; 2 usage.
     """

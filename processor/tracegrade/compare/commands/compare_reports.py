@@ -17,7 +17,6 @@ from tracegrade.cli.reports import (
 )
 from tracegrade.compare.words import (
     NUMBERS,
-    SUMS,
     measure_cells,
     measure_name,
     needs,
@@ -26,6 +25,7 @@ from tracegrade.compare.words import (
     order_text,
     orders_to_show,
     pair_notes,
+    sum_text,
     tools_to_show,
     verdict_counts,
     verdict_text,
@@ -78,7 +78,7 @@ def print_comparison(found: "Comparison", links: "Links") -> None:
         print_line(f"{rule_id}: {reason}")
     for note in found.all_notes:
         print_line(note)
-    print_line(f"{SUMS[found.exit_code]}: {verdict_counts(found)}.")
+    print_line(f"{sum_text(found)}: {verdict_counts(found)}.")
 
 
 def _rule_rows(found: "Comparison") -> Iterator[list[object]]:
@@ -243,7 +243,7 @@ def _sarif_level(rule: "ComparedRule") -> str:
 
 def _markdown(found: "Comparison", links: "Links") -> str:
     parts = [
-        f"## {SUMS[found.exit_code]}: {verdict_counts(found)}",
+        f"## {sum_text(found)}: {verdict_counts(found)}",
         f"B {as_code(found.b)} against A {as_code(found.a)}",
     ]
     ordered = sorted(found.rules, key=lambda rule: _WORST_FIRST.index(rule.verdict))

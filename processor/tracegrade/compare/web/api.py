@@ -27,7 +27,9 @@ from tracegrade.web.rights import token_of
 
 router = APIRouter(responses=problems(503), dependencies=[needs("read")])
 
-_SIDE = "release:NAME, agent:NAME, model:NAME, live or another run's name, each with @FROM..TO after it if needed"
+_SIDE = (
+    "release:NAME, agent:NAME, model:NAME, live, or the name of a stored run, each with @FROM..TO after it if needed"
+)
 
 
 @with_parameters_of(SidesQuery)

@@ -132,7 +132,7 @@ def test_a_proxy_of_another_kind_is_a_failure(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("http_proxy", "socks5://127.0.0.1:9")
     monkeypatch.setenv("no_proxy", "")
     webhook = Webhook("pager", WebhookSettings(url=SecretStr("http://pager.invalid/x")), NO_LINKS)
-    assert webhook.send(INCIDENT, NOW_NS) == "cannot be reached: ProxySchemeUnknown"
+    assert webhook.send(INCIDENT, NOW_NS) == "pager.invalid cannot be reached: ProxySchemeUnknown"
     webhook.close()
 
 
@@ -140,7 +140,7 @@ def test_a_place_that_is_not_there_is_a_failure(server: Server) -> None:
     server.server_close()
     webhook = Webhook("pager", WebhookSettings(url=SecretStr(server.url)), NO_LINKS)
     # Whether the connection is refused or reset is a matter of the moment.
-    assert webhook.send(INCIDENT, NOW_NS) in [
-        f"cannot be reached: {e}" for e in ("NewConnectionError", "ProtocolError")
-    ]
+    place = server.url.split("/")[2]
+    reasons = ("Connection refused", "Connection reset by peer", "Remote end closed connection without response")
+    assert webhook.send(INCIDENT, NOW_NS) in [f"{place} cannot be reached: {reason}" for reason in reasons]
     webhook.close()

@@ -18,7 +18,6 @@ from tracegrade.compare.verdict import Verdict
 from tracegrade.compare.web.comparing import COMPARING, Asked
 from tracegrade.compare.web.intervals import IntervalScale, interval_chart, scale_for
 from tracegrade.compare.words import (
-    SUMS,
     measure_cells,
     measure_name,
     needs,
@@ -27,6 +26,7 @@ from tracegrade.compare.words import (
     order_text,
     orders_to_show,
     pair_notes,
+    sum_text,
     tools_to_show,
     verdict_counts,
     verdict_text,
@@ -116,7 +116,7 @@ def show(request: Request) -> Response:
         run_a=a.result_filter.run,
         run_b=b.result_filter.run,
         side_addresses=[_side_address(side, tenant_of(request)) for side in (a, b)],
-        sum=SUMS[found.exit_code],
+        sum=sum_text(found),
         counts=verdict_counts(found),
         rows=list(_rows(found, sources.rule_set())),
         changes=[(rule.rule_id, rule.whole.found.pairs, _ways(rule)) for rule in found.rules if _ways(rule)],
