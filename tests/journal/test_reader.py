@@ -8,6 +8,7 @@ from tests.journal.conftest import SIZE, Opener, entry, payloads, read_all
 
 from tracegrade.journal.disk import read_readable
 from tracegrade.journal.errors import JournalError, JournalNotFound, SegmentDeleted
+from tracegrade.journal.published import Durable, Published, Publisher
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.record import Encoding, Entry, Signal
 from tracegrade.journal.settings import JournalSettings
@@ -28,6 +29,18 @@ def test_a_damaged_durable_file_is_named_and_repaired_by_the_next_writer(opener:
         opener.reader().durable()
     assert opener().end == end
     assert payloads(opener.folder) == [b"payload"]
+
+
+def test_a_journal_whose_writer_has_published_nothing_yet_is_waited_for_as_one_that_is_not_there(
+    tmp_path: Path,
+) -> None:
+    """Delivery may begin to read the results of a judge in the moment in which that makes its journal."""
+    publisher = Publisher(tmp_path)
+    with pytest.raises(JournalNotFound, match="no journal here"):
+        Published(tmp_path)
+    publisher.publish(Durable(7, 1, 1))
+    assert Published(tmp_path).read().end == 7
+    publisher.close()
 
 
 def test_an_empty_journal_reads_as_nothing(opener: Opener) -> None:

@@ -64,10 +64,18 @@ class Published:
     """A reader's side, in any process."""
 
     def __init__(self, folder: Path) -> None:
+        """Open it.
+
+        Raises:
+            JournalNotFound: there is no journal, or its writer has not published anything yet.
+        """
         self._path = folder / FILE_NAME
         try:
             with self._path.open("rb") as file:
                 self._map = mmap.mmap(file.fileno(), slots.FILE_BYTES, access=mmap.ACCESS_READ)
+            if not any(self._map[:]):  # filled with zeros
+                self._map.close()
+                raise FileNotFoundError
         except (FileNotFoundError, ValueError):  # ValueError: the writer has created it and not filled it yet
             raise JournalNotFound(
                 f"{folder}: no journal here; expected what 'tracegrade serve' writes: start it, or name its data_dir"
