@@ -21,7 +21,8 @@ from generator.api import APIS, document
 
 from build import each
 from tracegrade import store
-from tracegrade.cli import COMMANDS, main
+from tracegrade.cli import main
+from tracegrade.cli.registry import COMMANDS
 from tracegrade.deliver import sinks
 from tracegrade.evaluate.criteria.registry import MATCHERS_BY_WORD
 from tracegrade.evaluate.registry import EVALUATORS

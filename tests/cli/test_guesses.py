@@ -3,7 +3,8 @@
 from click.testing import CliRunner
 
 from build import each
-from tracegrade.cli import _GUESSED, COMMANDS, main
+from tracegrade.cli import main
+from tracegrade.cli.registry import COMMANDS, GUESSED
 from tracegrade.cli.rules import command as rules
 
 
@@ -28,5 +29,5 @@ def test_what_people_guess_is_answered_with_what_there_is(arguments: str, said: 
 
 
 def test_no_guess_is_a_command() -> None:
-    assert not _GUESSED.keys() & COMMANDS.keys()
+    assert not GUESSED.keys() & COMMANDS.keys()
     assert "validate" not in rules.commands

@@ -4,7 +4,8 @@ import re
 
 from click.testing import CliRunner
 
-from tracegrade.cli import COMMANDS, main
+from tracegrade.cli import main
+from tracegrade.cli.registry import COMMANDS
 
 
 def test_every_command_stands_under_a_heading_those_that_run_it_first_and_those_of_operators_last() -> None:

@@ -20,7 +20,8 @@ from build.judged_traces import trace_id
 from build.otlp import agent_span, tool_span
 from build.replayed import request, write_source
 from build.without_parts import of_all_parts
-from tracegrade.cli import COMMANDS, main
+from tracegrade.cli import main
+from tracegrade.cli.registry import COMMANDS
 
 ID = trace_id(1)
 PLANTED = "create_order"

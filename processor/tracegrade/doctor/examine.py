@@ -11,10 +11,10 @@ from tracegrade.assemble.decode import Decoder, UnreadLogs
 from tracegrade.config import Config
 from tracegrade.display import count, time_text
 from tracegrade.doctor import installation, judging
+from tracegrade.doctor.arrivals import Lateness, lateness_findings
 from tracegrade.doctor.content import Content, incomplete, unread_logs
 from tracegrade.doctor.finding import Finding
 from tracegrade.doctor.kafka import kafka
-from tracegrade.doctor.lateness import Lateness, lateness_findings
 from tracegrade.doctor.redacted import redacted
 from tracegrade.history.stored_extraction import extract_stored
 from tracegrade.journal.errors import JournalNotFound, SegmentDeleted

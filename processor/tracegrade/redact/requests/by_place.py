@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from tracegrade.extract.document import type_before
 from tracegrade.model.json_value import JsonValue
-from tracegrade.redact.policy import Names, PlaceRule
+from tracegrade.redact.places import Names, PlaceRule
 from tracegrade.redact.requests.kinds import (
     MESSAGES,
     NO_KINDS,

@@ -10,7 +10,7 @@ from tracegrade.extract.registry import in_force
 from tracegrade.extract.shape.keys import may_name_argument, names_below_slot
 from tracegrade.model.json_value import JsonValue
 from tracegrade.redact.json_text import Leaf
-from tracegrade.redact.policy import Names, Places
+from tracegrade.redact.places import Names, Places
 from tracegrade.redact.requests.by_place import ByPlace, Dropped, kinds_of_value, without_definition
 from tracegrade.redact.requests.collected import Collected, FindInKey, Found, Scanner
 from tracegrade.redact.requests.kinds import (

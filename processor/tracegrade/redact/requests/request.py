@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from tracegrade.model.signal import Signal
-from tracegrade.redact.policy import Policy
+from tracegrade.redact.places import Policy
 from tracegrade.redact.requests.collected import Found, Scanner
 from tracegrade.redact.requests.item import UNKNOWN_FIELDS, Item, Redaction, SenderPolicy
 from tracegrade.redact.requests.walk import Walk

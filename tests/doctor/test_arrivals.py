@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from build import each, span
 from tracegrade.assemble.settings import TracesSettings
+from tracegrade.doctor.arrivals import Lateness, ServiceLateness, lateness_findings, quantile
 from tracegrade.doctor.finding import Finding
-from tracegrade.doctor.lateness import Lateness, ServiceLateness, lateness_findings, quantile
 from tracegrade.model.span import Resource, Span
 
 
