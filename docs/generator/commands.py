@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from tracegrade.cli import HEADINGS, main
+from tracegrade.cli import main
+from tracegrade.cli.registry import HEADINGS
 from tracegrade.cli.output import markdown_table
 
 FOLDER = Path(__file__).resolve().parents[1] / "reference" / "commands"
