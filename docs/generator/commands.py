@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from tracegrade.cli import main
-from tracegrade.cli.registry import HEADINGS
 from tracegrade.cli.output import markdown_table
+from tracegrade.cli.registry import HEADINGS
 
 FOLDER = Path(__file__).resolve().parents[1] / "reference" / "commands"
 _WIDTH = 80
