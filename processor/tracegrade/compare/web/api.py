@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import Field
 
 from tracegrade.compare.query import SidesQuery
@@ -12,20 +12,19 @@ from tracegrade.compare.web.comparing import COMPARING, Asked
 from tracegrade.queries.parameters import JudgedTracesQuery
 from tracegrade.rule.gate import MARGIN
 from tracegrade.web.api.documents import Document, ExactJson, SentDocument
-from tracegrade.web.api.openapi import problems
+from tracegrade.web.api.operations import Operations
 from tracegrade.web.api.parameters import (
     IN_DECIMALS,
     ApiSources,
     Name,
     NoParameters,
     Parameters,
-    needs,
     query_of,
     with_parameters_of,
 )
 from tracegrade.web.rights import token_of
 
-router = APIRouter(responses=problems(503), dependencies=[needs("read")])
+router = Operations(503)
 
 _SIDE = (
     "release:NAME, agent:NAME, model:NAME, live, or the name of a stored run, each with @FROM..TO after it if needed"
@@ -95,12 +94,7 @@ class ComparisonDocument(Document):
     notes: list[str]
 
 
-@router.get(
-    "/compare",
-    summary="Is one side worse than another?",
-    response_model=ComparisonDocument,
-    responses=problems(409),
-)
+@router.operation("GET /compare", "Is one side worse than another?", ComparisonDocument, 409)
 def compare_sides(
     request: Request,
     sources: ApiSources,
@@ -151,13 +145,7 @@ class BacktestDocument(Document):
     stored: None = Field(description="Always null here: nothing is stored")
 
 
-@router.post(
-    "/backtests",
-    summary="What would a changed rule have said?",
-    response_model=BacktestDocument,
-    responses=problems(409),
-    dependencies=[needs("run")],
-)
+@router.operation("POST /backtests", "What would a changed rule have said?", BacktestDocument, 409, right="run")
 def backtest_rule(
     request: Request,
     sources: ApiSources,

@@ -4,7 +4,7 @@ import time
 from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import Field
 
 from tracegrade.access.caller import Caller
@@ -26,7 +26,7 @@ from tracegrade.store.alerts import (
 )
 from tracegrade.store.incidents import Incident, Notification, stored_incident
 from tracegrade.web.api.documents import Document, ExactJson, Page
-from tracegrade.web.api.openapi import problems
+from tracegrade.web.api.operations import Operations
 from tracegrade.web.api.parameters import (
     IN_DIGITS,
     ApiCaller,
@@ -39,13 +39,12 @@ from tracegrade.web.api.parameters import (
     PathName,
     Time,
     asked_in_pages,
-    needs,
 )
 from tracegrade.web.masked import seen_by
 from tracegrade.web.problem import Refusal, not_found
 from tracegrade.web.sources import Sources
 
-router = APIRouter(responses=problems(503), dependencies=[needs("read")])
+router = Operations(503)
 
 
 class IncidentDocument(Document):
@@ -62,7 +61,7 @@ class IncidentDocument(Document):
     silenced_until_ns: int | None = Field(description="Until when nobody is notified; null: not silenced")
 
 
-@router.get("/incidents", summary="Incidents, the latest first", response_model=Page[IncidentDocument])
+@router.operation("GET /incidents", "Incidents, the latest first", Page[IncidentDocument])
 def list_incidents(
     sources: ApiSources, caller: ApiCaller, part: Annotated[PartOf[IncidentsQuery], asked_in_pages(IncidentsQuery)]
 ) -> ExactJson:
@@ -75,21 +74,20 @@ def list_incidents(
     return ExactJson({"items": items, "next": found.next})
 
 
-@router.get(
-    "/incidents/{incident_id}", summary="One incident", response_model=IncidentDocument, responses=problems(404)
-)
+@router.operation("GET /incidents/{incident_id}", "One incident", IncidentDocument, 404)
 def show_incident(sources: ApiSources, caller: ApiCaller, incident_id: PathName, query: NoParameters) -> ExactJson:
     """One incident: its alerts, what broke, and who was notified."""
     return ExactJson(_shown(sources, caller, incident_id))
 
 
-@router.post(
-    "/incidents/{incident_id}/accept",
-    summary="Take the level of an incident as the normal one",
-    response_model=IncidentDocument,
-    status_code=202,
-    responses=problems(404, 409),
-    dependencies=[needs("admin")],
+@router.operation(
+    "POST /incidents/{incident_id}/accept",
+    "Take the level of an incident as the normal one",
+    IncidentDocument,
+    404,
+    409,
+    right="admin",
+    status=202,
 )
 def accept_incident(sources: ApiSources, caller: ApiCaller, incident_id: PathName, query: NoParameters) -> ExactJson:
     """Its alerts that are measured against earlier results end with the next check, within seconds.
@@ -135,14 +133,14 @@ class Waiting(Document):
     items: list[WaitingAlert]
 
 
-@router.get("/alerts/waiting", summary="Alerts that cannot tell yet whether anything is wrong", response_model=Waiting)
+@router.operation("GET /alerts/waiting", "Alerts that cannot tell yet whether anything is wrong", Waiting)
 def list_waiting(sources: ApiSources, query: NoParameters) -> ExactJson:
     """Alerts without a baseline yet, or with too few results, at the agents where that is so."""
     with sources.store() as connection:
         return ExactJson({"items": [asdict(one) for one in stored_waiting(connection)]})
 
 
-@router.get("/silences", summary="Silences", response_model=Silences)
+@router.operation("GET /silences", "Silences", Silences)
 def list_silences(sources: ApiSources, query: Annotated[SilencesQuery, Query()]) -> ExactJson:
     """Silences that end after a time, the first to end first."""
     with sources.store() as connection:
@@ -201,7 +199,7 @@ class Slos(Document):
     more: int
 
 
-@router.get("/slos", summary="Error budgets", response_model=Slos)
+@router.operation("GET /slos", "Error budgets", Slos)
 def list_slos(sources: ApiSources, query: Annotated[SlosQuery, Query()]) -> ExactJson:
     """The error budgets of the objectives in force, those of which least is left first."""
     rules = [rule for rule in with_objectives(sources.rule_set()) if query.rule in (None, rule.id)]

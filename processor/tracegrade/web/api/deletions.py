@@ -3,17 +3,17 @@
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import Field
 
 from tracegrade.deletion.request import Choice, Deleted, Deletion, Deletions
 from tracegrade.web.api.documents import Document, ExactJson
-from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiSources, NoParameters, Parameters, PathName, Time, TraceId, needs
+from tracegrade.web.api.operations import Operations
+from tracegrade.web.api.parameters import ApiSources, NoParameters, Parameters, PathName, Time, TraceId
 from tracegrade.web.problem import Refusal, not_found
 from tracegrade.web.sources import Sources
 
-router = APIRouter(dependencies=[needs("read")])
+router = Operations()
 
 
 class BeforeQuery(Parameters):
@@ -55,59 +55,56 @@ def _asked(sources: Sources, choice: Choice, *trace_ids: str) -> ExactJson:
     return ExactJson(deletion.to_json(), 202)
 
 
-@router.delete(
-    "/traces/{trace_id}",
-    summary="Delete what is kept of a trace",
-    response_model=DeletionDocument,
-    status_code=202,
-    responses=problems(404, 409),
-    dependencies=[needs("admin")],
+@router.operation(
+    "DELETE /traces/{trace_id}", "Delete what is kept of a trace", DeletionDocument, 404, 409, right="admin", status=202
 )
 def delete_trace(sources: ApiSources, trace_id: TraceId, query: NoParameters) -> ExactJson:
     """Requests the deletion of one trace: in the tenant of the token, or in every tenant."""
     return _asked(sources, Choice(), trace_id)
 
 
-@router.delete(
-    "/traces",
-    summary="Delete what is kept of all traces first received before a time",
-    response_model=DeletionDocument,
-    status_code=202,
-    responses=problems(409),
-    dependencies=[needs("admin")],
+@router.operation(
+    "DELETE /traces",
+    "Delete what is kept of all traces first received before a time",
+    DeletionDocument,
+    409,
+    right="admin",
+    status=202,
 )
 def delete_traces_before(sources: ApiSources, query: Annotated[BeforeQuery, Query()]) -> ExactJson:
     """Requests the deletion of all traces first received before a time."""
     return _asked(sources, Choice(before_ns=query.before))
 
 
-@router.delete(
-    "/sessions/{session_id:path}",
-    summary="Delete what is kept of all traces of a session",
-    response_model=DeletionDocument,
-    status_code=202,
-    responses=problems(404, 409),
-    dependencies=[needs("admin")],
+@router.operation(
+    "DELETE /sessions/{session_id:path}",
+    "Delete what is kept of all traces of a session",
+    DeletionDocument,
+    404,
+    409,
+    right="admin",
+    status=202,
 )
 def delete_session(sources: ApiSources, session_id: PathName, query: NoParameters) -> ExactJson:
     """Requests the deletion of all traces of a session."""
     return _asked(sources, Choice(session=session_id))
 
 
-@router.delete(
-    "/users/{user_id:path}",
-    summary="Delete what is kept of all traces of a user",
-    response_model=DeletionDocument,
-    status_code=202,
-    responses=problems(404, 409),
-    dependencies=[needs("admin")],
+@router.operation(
+    "DELETE /users/{user_id:path}",
+    "Delete what is kept of all traces of a user",
+    DeletionDocument,
+    404,
+    409,
+    right="admin",
+    status=202,
 )
 def delete_user(sources: ApiSources, user_id: PathName, query: NoParameters) -> ExactJson:
     """Requests the deletion of all traces of a user."""
     return _asked(sources, Choice(user=user_id))
 
 
-@router.get("/deletions", summary="Deletions that wait, or were done within a day", response_model=DeletionList)
+@router.operation("GET /deletions", "Deletions that wait, or were done within a day", DeletionList)
 def list_deletions(sources: ApiSources, query: NoParameters) -> ExactJson:
     """Deletions that are not done yet, and those done within a day."""
     found = Deletions(sources.config.data_path).waiting("requested", "resolved", "erased", "done")
@@ -118,12 +115,7 @@ def _is_shown(sources: Sources, deletion: Deletion) -> bool:
     return sources.tenant is None or sources.tenant == deletion.choice.tenant
 
 
-@router.get(
-    "/deletions/{deletion_id}",
-    summary="How far a deletion is",
-    response_model=DeletionDocument,
-    responses=problems(404),
-)
+@router.operation("GET /deletions/{deletion_id}", "How far a deletion is", DeletionDocument, 404)
 def show_deletion(sources: ApiSources, deletion_id: PathName, query: NoParameters) -> ExactJson:
     """One deletion, and its state."""
     found = Deletions(sources.config.data_path).find(deletion_id)

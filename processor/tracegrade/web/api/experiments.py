@@ -2,7 +2,6 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter
 from pydantic import Field
 
 from tracegrade.history.runs.experiments import Standing, Timeline, known_experiment, known_run, timeline
@@ -17,7 +16,7 @@ from tracegrade.history.runs.run_changes import (
 from tracegrade.part import needed
 from tracegrade.store.runs import State, stored_experiments
 from tracegrade.web.api.documents import Document, ExactJson, SentDocument, SentId
-from tracegrade.web.api.openapi import problems
+from tracegrade.web.api.operations import Operations
 from tracegrade.web.api.parameters import (
     ApiCaller,
     ApiSources,
@@ -28,12 +27,11 @@ from tracegrade.web.api.parameters import (
     PathName,
     TenantQuery,
     in_tenant,
-    needs,
 )
 from tracegrade.web.masked import seen_by
 from tracegrade.web.sources import Sources
 
-router = APIRouter(responses=problems(503), dependencies=[needs("read")])
+router = Operations(503)
 
 
 class RunsQuery(TenantQuery):
@@ -147,7 +145,7 @@ class DeletionQuery(ForcedQuery):
     keep_runs: bool = Field(False, description="Keep its runs, in the own experiments of their suites")
 
 
-@router.get("/experiments", summary="Experiments", response_model=Experiments)
+@router.operation("GET /experiments", "Experiments", Experiments)
 def list_experiments(sources: ApiSources, caller: ApiCaller, query: OfTenant) -> ExactJson:
     """Every experiment, as `tracegrade experiments list` shows them."""
     with sources.store() as connection:
@@ -155,23 +153,19 @@ def list_experiments(sources: ApiSources, caller: ApiCaller, query: OfTenant) ->
     return ExactJson({"items": [seen_by(caller, item).to_json() for item in found]})
 
 
-@router.get(
-    "/experiments/{experiment:path}",
-    summary="One experiment",
-    response_model=ExperimentDocument,
-    responses=problems(404),
-)
+@router.operation("GET /experiments/{experiment:path}", "One experiment", ExperimentDocument, 404)
 def show_experiment(sources: ApiSources, caller: ApiCaller, experiment: PathName, query: OfTenant) -> ExactJson:
     """One experiment: its runs, which is the baseline, and which the best."""
     return ExactJson(seen_by(caller, _timeline(sources, query.tenant, experiment)).to_json())
 
 
-@router.patch(
-    "/experiments/{experiment:path}",
-    summary="Pin the baseline of an experiment",
-    response_model=ExperimentDocument,
-    responses=problems(404, 409),
-    dependencies=[needs("run")],
+@router.operation(
+    "PATCH /experiments/{experiment:path}",
+    "Pin the baseline of an experiment",
+    ExperimentDocument,
+    404,
+    409,
+    right="run",
 )
 def change_experiment(
     sources: ApiSources, caller: ApiCaller, experiment: PathName, query: OfTenant, change: ExperimentChange
@@ -181,12 +175,13 @@ def change_experiment(
     return ExactJson(seen_by(caller, _timeline(sources, query.tenant, experiment)).to_json())
 
 
-@router.delete(
-    "/experiments/{experiment:path}",
-    summary="Delete an experiment with all its runs",
-    response_model=DeletedExperiment,
-    responses=problems(404, 409),
-    dependencies=[needs("admin")],
+@router.operation(
+    "DELETE /experiments/{experiment:path}",
+    "Delete an experiment with all its runs",
+    DeletedExperiment,
+    404,
+    409,
+    right="admin",
 )
 def delete_experiment(
     sources: ApiSources, experiment: PathName, query: Annotated[DeletionQuery, in_tenant(DeletionQuery)]
@@ -201,39 +196,27 @@ def delete_experiment(
     return ExactJson({"deleted": done.traces, "runs_deleted": done.runs, "runs_kept": done.runs_kept})
 
 
-@router.get("/runs", summary="The runs of an experiment", response_model=Runs, responses=problems(404))
+@router.operation("GET /runs", "The runs of an experiment", Runs, 404)
 def list_runs(sources: ApiSources, caller: ApiCaller, query: Annotated[RunsQuery, in_tenant(RunsQuery)]) -> ExactJson:
     """Every run of an experiment against its baseline, as `tracegrade experiments timeline` shows them."""
     found = seen_by(caller, _timeline(sources, query.tenant, query.experiment))
     return ExactJson({"items": [standing.to_json() for standing in found.standings]})
 
 
-@router.get("/runs/{run:path}", summary="One run", response_model=StoredRunDocument, responses=problems(404))
+@router.operation("GET /runs/{run:path}", "One run", StoredRunDocument, 404)
 def show_run(sources: ApiSources, caller: ApiCaller, run: PathName, query: OfTenant) -> ExactJson:
     """One run: every rule, and how it stands in its experiment."""
     return ExactJson(seen_by(caller, _standing(sources, query.tenant, run)).to_json())
 
 
-@router.patch(
-    "/runs/{run:path}",
-    summary="Change the labels of a run",
-    response_model=StoredRunDocument,
-    responses=problems(404, 409),
-    dependencies=[needs("run")],
-)
+@router.operation("PATCH /runs/{run:path}", "Change the labels of a run", StoredRunDocument, 404, 409, right="run")
 def change_run(sources: ApiSources, caller: ApiCaller, run: PathName, query: OfTenant, change: RunChange) -> ExactJson:
     """Gives a complete run other labels."""
     label(sources.config.store_url, query.tenant, run, change.labels)
     return ExactJson(seen_by(caller, _standing(sources, query.tenant, run)).to_json())
 
 
-@router.delete(
-    "/runs/{run:path}",
-    summary="Delete a run",
-    response_model=DeletedRuns,
-    responses=problems(404, 409),
-    dependencies=[needs("admin")],
-)
+@router.operation("DELETE /runs/{run:path}", "Delete a run", DeletedRuns, 404, 409, right="admin")
 def delete_run(sources: ApiSources, run: PathName, query: OfForced) -> ExactJson:
     """Deletes a run with everything that is stored of it; what was judged live stays. Not while it is written."""
     return ExactJson({"deleted": delete_stored_run(sources.config.store_url, query.tenant, run, force=query.force)})

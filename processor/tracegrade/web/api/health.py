@@ -3,13 +3,13 @@
 from time import time_ns
 from typing import Any
 
-from fastapi import APIRouter
 from pydantic import Field
 
 from tracegrade.web.api.documents import Document, ExactJson
-from tracegrade.web.api.parameters import ApiSources, NoParameters, needs
+from tracegrade.web.api.operations import Operations
+from tracegrade.web.api.parameters import ApiSources, NoParameters
 
-router = APIRouter(dependencies=[needs("read")])
+router = Operations()
 
 
 class ConditionDocument(Document):
@@ -37,7 +37,7 @@ class Health(Document):
     roles: list[RoleDocument]
 
 
-@router.get("/health", summary="What was received, and what became of it", response_model=Health)
+@router.operation("GET /health", "What was received, and what became of it", Health)
 def show_health(sources: ApiSources, query: NoParameters) -> ExactJson:
     """Conditions and metrics of each role, as it published them last."""
     now_ns = time_ns()

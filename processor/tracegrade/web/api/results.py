@@ -4,7 +4,6 @@ from dataclasses import replace
 from time import time_ns
 from typing import Annotated
 
-from fastapi import APIRouter
 from pydantic import Field
 
 from tracegrade.model.json_value import JsonValue
@@ -15,10 +14,10 @@ from tracegrade.store.results import full_evaluations
 from tracegrade.store.schema import MINUTE_NS
 from tracegrade.store.tallies import DIMENSIONS, RATED, RATED_BY, tallies
 from tracegrade.web.api.documents import Document, EvaluationDocument, ExactJson, Page, page_json
-from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiCaller, ApiSources, PartOf, asked, asked_in_pages, needs
+from tracegrade.web.api.operations import Operations
+from tracegrade.web.api.parameters import ApiCaller, ApiSources, PartOf, asked, asked_in_pages
 
-router = APIRouter(responses=problems(503), dependencies=[needs("read")])
+router = Operations(503)
 
 _MOST_STEPS = 2000
 _STEP_MINUTES = {"1m": 1, "1h": 60, "1d": 1440}
@@ -77,12 +76,7 @@ class Trends(Document):
     items: list[LineDocument]
 
 
-@router.get(
-    "/results",
-    summary="Evaluations, the newest first",
-    response_model=Page[EvaluationDocument],
-    responses=problems(404),
-)
+@router.operation("GET /results", "Evaluations, the newest first", Page[EvaluationDocument], 404)
 def list_results(
     sources: ApiSources, caller: ApiCaller, part: Annotated[PartOf[ResultsQuery], asked_in_pages(ResultsQuery)]
 ) -> ExactJson:
@@ -92,7 +86,7 @@ def list_results(
         return page_json(caller, found, full_evaluations(connection, found.items))
 
 
-@router.get("/rates", summary="How often rules and their evaluations pass", response_model=Rates)
+@router.operation("GET /rates", "How often rules and their evaluations pass", Rates)
 def list_rates(sources: ApiSources, query: Annotated[RecentRatesQuery, asked(RecentRatesQuery)]) -> ExactJson:
     """Pass rates of rules and of their evaluations, as `tracegrade results stats` shows them."""
     since_ns, until_ns = _window(query)
@@ -109,7 +103,7 @@ def list_rates(sources: ApiSources, query: Annotated[RecentRatesQuery, asked(Rec
     )
 
 
-@router.get("/trends", summary="Outcomes of rules over time", response_model=Trends)
+@router.operation("GET /trends", "Outcomes of rules over time", Trends)
 def list_trends(sources: ApiSources, query: Annotated[TrendsQuery, asked(TrendsQuery)]) -> ExactJson:
     """Outcomes of rules in steps of time, one line for each rule, service, agent or release."""
     since_ns, until_ns = _window(query)

@@ -3,19 +3,17 @@
 from dataclasses import asdict
 from typing import Any
 
-from fastapi import APIRouter
-
 from tracegrade.rule.summary import rule_summary
 from tracegrade.store.backfills import stored_backfills
 from tracegrade.store.errors import StoreError
 from tracegrade.store.rule_texts import rule_versions
 from tracegrade.web.api.documents import Document, ExactJson
-from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiSources, NoParameters, PathName, needs
+from tracegrade.web.api.operations import Operations
+from tracegrade.web.api.parameters import ApiSources, NoParameters, PathName
 from tracegrade.web.problem import not_found
 from tracegrade.web.sources import Sources
 
-router = APIRouter(dependencies=[needs("read")])
+router = Operations()
 
 
 class RuleDocument(Document):
@@ -72,14 +70,14 @@ class WholeRule(RuleDocument):
     backfills: list[BackfillDocument]
 
 
-@router.get("/rules", summary="The rules in force", response_model=Rules)
+@router.operation("GET /rules", "The rules in force", Rules)
 def list_rules(sources: ApiSources, query: NoParameters) -> ExactJson:
     """The rules in force, in short."""
     rule_set = sources.rule_set()
     return ExactJson({"items": [rule_summary(rule, rule_set.paths[rule.id]) for rule in rule_set.rules]})
 
 
-@router.get("/rules/{rule_id:path}", summary="One rule", response_model=WholeRule, responses=problems(404))
+@router.operation("GET /rules/{rule_id:path}", "One rule", WholeRule, 404)
 def show_rule(sources: ApiSources, rule_id: PathName, query: NoParameters) -> ExactJson:
     """One rule in force: all that its file says, and the versions of its text and the backfills that are stored."""
     rule_set = sources.rule_set()

@@ -2,8 +2,6 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter
-
 from tracegrade.model.session import session_trace_id
 from tracegrade.queries.lists import sessions_page
 from tracegrade.queries.parameters import SessionsQuery
@@ -12,7 +10,7 @@ from tracegrade.store.read import stored_traces
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.web.api.described import described_by
 from tracegrade.web.api.documents import Document, EvaluationDocument, ExactJson, Page, TraceDocument, page_json
-from tracegrade.web.api.openapi import problems
+from tracegrade.web.api.operations import Operations
 from tracegrade.web.api.parameters import (
     ApiCaller,
     ApiSources,
@@ -20,12 +18,11 @@ from tracegrade.web.api.parameters import (
     PartOf,
     PathName,
     asked_in_pages,
-    needs,
 )
 from tracegrade.web.masked import seen_by
 from tracegrade.web.problem import not_found
 
-router = APIRouter(responses=problems(503), dependencies=[needs("read")])
+router = Operations(503)
 
 _MOST_TRACES = 1000
 _MOST_TENANTS = 1000
@@ -51,7 +48,7 @@ class WholeSessions(Document):
     items: list[WholeSession]
 
 
-@router.get("/sessions", summary="Sessions, by their latest traces", response_model=Page[SessionDocument])
+@router.operation("GET /sessions", "Sessions, by their latest traces", Page[SessionDocument])
 def list_sessions(
     sources: ApiSources, caller: ApiCaller, part: Annotated[PartOf[SessionsQuery], asked_in_pages(SessionsQuery)]
 ) -> ExactJson:
@@ -60,7 +57,7 @@ def list_sessions(
         return page_json(caller, sessions_page(connection, part.query.filter(), part.limit, part.cursor))
 
 
-@router.get("/sessions/{session_id:path}", summary="One session", response_model=WholeSessions, responses=problems(404))
+@router.operation("GET /sessions/{session_id:path}", "One session", WholeSessions, 404)
 def show_session(sources: ApiSources, caller: ApiCaller, session_id: PathName, query: NoParameters) -> ExactJson:
     """The traces of a session, and what was judged of it as a whole."""
     items = []

@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import Field
 
 from tracegrade.access.caller import Caller
@@ -27,7 +27,7 @@ from tracegrade.web.api.documents import (
     TraceDocument,
     page_json,
 )
-from tracegrade.web.api.openapi import problems
+from tracegrade.web.api.operations import Operations
 from tracegrade.web.api.parameters import (
     ApiCaller,
     ApiSources,
@@ -36,12 +36,11 @@ from tracegrade.web.api.parameters import (
     RunName,
     TraceId,
     asked_in_pages,
-    needs,
 )
 from tracegrade.web.masked import seen_by
 from tracegrade.web.problem import not_found
 
-router = APIRouter(responses=problems(503), dependencies=[needs("read")])
+router = Operations(503)
 
 
 class RunQuery(Parameters):
@@ -152,7 +151,7 @@ class Why(Document):
     items: list[WhyDocument]
 
 
-@router.get("/traces", summary="Traces, the newest first", response_model=Page[TraceDocument], responses=problems(404))
+@router.operation("GET /traces", "Traces, the newest first", Page[TraceDocument], 404)
 def list_traces(
     sources: ApiSources, caller: ApiCaller, part: Annotated[PartOf[TracesQuery], asked_in_pages(TracesQuery)]
 ) -> ExactJson:
@@ -162,11 +161,8 @@ def list_traces(
         return page_json(caller, found)
 
 
-@router.get(
-    "/traces/{trace_id}",
-    summary="One trace, or session by a trace id of its own, with all its results",
-    response_model=Stored,
-    responses=problems(404),
+@router.operation(
+    "GET /traces/{trace_id}", "One trace, or session by a trace id of its own, with all its results", Stored, 404
 )
 def show_trace(
     sources: ApiSources, caller: ApiCaller, trace_id: TraceId, query: Annotated[RunQuery, Query()]
@@ -180,12 +176,7 @@ def show_trace(
     return ExactJson({"items": [stored_json(stored, partial(seen_by, caller)) for stored in found]})
 
 
-@router.get(
-    "/traces/{trace_id}/why",
-    summary="Why it was judged as it was, or not at all",
-    response_model=Why,
-    responses=problems(404),
-)
+@router.operation("GET /traces/{trace_id}/why", "Why it was judged as it was, or not at all", Why, 404)
 def explain_trace(
     sources: ApiSources, caller: ApiCaller, trace_id: TraceId, query: Annotated[RunQuery, Query()]
 ) -> ExactJson:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 from urllib.parse import unquote
 
-from fastapi import APIRouter, Body, Request
+from fastapi import Body, Request
 from pydantic import Field
 from sqlalchemy import Connection
 
@@ -52,7 +52,7 @@ from tracegrade.suites.web.api.jobs import Word, word_of
 from tracegrade.suites.web.evals import known_models
 from tracegrade.suites.web.job_events import values_of
 from tracegrade.web.api.documents import ExactJson
-from tracegrade.web.api.openapi import problems
+from tracegrade.web.api.operations import Operations
 from tracegrade.web.api.parameters import (
     ApiCaller,
     ApiSources,
@@ -64,14 +64,13 @@ from tracegrade.web.api.parameters import (
     Stretch,
     Time,
     in_tenant,
-    needs,
 )
 from tracegrade.web.masked import seen_by
 from tracegrade.web.problem import Refusal
 from tracegrade.web.rights import token_of
 from tracegrade.web.sources import Sources
 
-router = APIRouter(responses=problems(503), dependencies=[needs("read")])
+router = Operations(503)
 
 Found = TypeVar("Found")
 
@@ -90,14 +89,7 @@ class HistoryQuery(Stretch):
     until: Time | Null = Field(None, description="Only begun before this time")
 
 
-@router.post(
-    "/tool-eval",
-    summary="Run an eval",
-    response_model=SubmittedEval,
-    status_code=202,
-    responses=problems(404, 409),
-    dependencies=[needs("run")],
-)
+@router.operation("POST /tool-eval", "Run an eval", SubmittedEval, 404, 409, right="run", status=202)
 def run_tool_eval(
     request: Request, sources: ApiSources, query: OfTenant, sent: Annotated[SentEval, Body()]
 ) -> ExactJson:
@@ -118,20 +110,14 @@ def run_tool_eval(
     return ExactJson(_submitted(sources, job), 202)
 
 
-@router.post(
-    "/tool-eval/cancel",
-    summary="Cancel an eval",
-    response_model=SubmittedJob,
-    responses=problems(404),
-    dependencies=[needs("run")],
-)
+@router.operation("POST /tool-eval/cancel", "Cancel an eval", SubmittedJob, 404, right="run")
 def cancel_tool_eval(sources: ApiSources, query: OfTenant, sent: Annotated[SentCancel, Body()]) -> ExactJson:
     """Cancels a job that waits or runs; one that has ended stays as it is, and so does what is stored."""
     job = cancel(sources.config, query.tenant, sent.job_id)
     return ExactJson({"job_id": job.id, "status": word_of(job.state)})
 
 
-@router.get("/tool-eval/history", summary="Evals", response_model=Evals, responses=problems(404))
+@router.operation("GET /tool-eval/history", "Evals", Evals, 404)
 def list_tool_evals(
     sources: ApiSources, caller: ApiCaller, query: Annotated[HistoryQuery, in_tenant(HistoryQuery)]
 ) -> ExactJson:
@@ -152,7 +138,7 @@ def list_tool_evals(
     return ExactJson({"runs": shown, "next": query.next_after([key.at_ns for key in keys])})
 
 
-@router.get("/tool-eval/history/{eval_id:path}", summary="One eval", response_model=WholeEval, responses=problems(404))
+@router.operation("GET /tool-eval/history/{eval_id:path}", "One eval", WholeEval, 404)
 def show_tool_eval(request: Request, sources: ApiSources, eval_id: PathName, query: OfTenant) -> ExactJson:
     """One eval with the averages of each model and the results of each case."""
     values = token_of(request).may("read-values")
@@ -178,13 +164,7 @@ def show_tool_eval(request: Request, sources: ApiSources, eval_id: PathName, que
     )
 
 
-@router.delete(
-    "/tool-eval/history/{eval_id:path}",
-    summary="Delete an eval",
-    response_model=DeletedEval,
-    responses=problems(404, 409),
-    dependencies=[needs("admin")],
-)
+@router.operation("DELETE /tool-eval/history/{eval_id:path}", "Delete an eval", DeletedEval, 404, 409, right="admin")
 def delete_tool_eval(sources: ApiSources, eval_id: PathName, query: OfForced) -> ExactJson:
     """Deletes an eval that has ended: its job, its runs and their traces."""
     url = sources.config.store_url
@@ -201,13 +181,14 @@ def delete_tool_eval(sources: ApiSources, eval_id: PathName, query: OfForced) ->
     return ExactJson({"deleted": 1, "traces_deleted": traces})
 
 
-@router.post(
-    "/experiments/{experiment_id}/run-best",
-    summary="Run the best configuration of an experiment",
-    response_model=BestJob,
-    status_code=202,
-    responses=problems(404, 409),
-    dependencies=[needs("run")],
+@router.operation(
+    "POST /experiments/{experiment_id}/run-best",
+    "Run the best configuration of an experiment",
+    BestJob,
+    404,
+    409,
+    right="run",
+    status=202,
 )
 def run_best_of_tool_experiment(
     request: Request,

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, TypeAlias
 from urllib.parse import unquote
 
-from fastapi import APIRouter, Body, Path
+from fastapi import Body, Path
 from pydantic import Field
 from sqlalchemy import Connection
 
@@ -30,7 +30,7 @@ from tracegrade.suites.web.api.experiment_documents import (
     ToolTimeline,
 )
 from tracegrade.web.api.documents import ExactJson
-from tracegrade.web.api.openapi import problems
+from tracegrade.web.api.operations import Operations
 from tracegrade.web.api.parameters import (
     ApiCaller,
     ApiSources,
@@ -38,7 +38,6 @@ from tracegrade.web.api.parameters import (
     Stretch,
     TenantQuery,
     in_tenant,
-    needs,
 )
 from tracegrade.web.masked import seen_by
 from tracegrade.web.sources import Sources
@@ -57,10 +56,10 @@ class DeletionQuery(TenantQuery):
     force: bool = Field(False, description="Also what another experiment has pinned as its baseline")
 
 
-router = APIRouter(responses=problems(503), dependencies=[needs("read")])
+router = Operations(503)
 
 
-@router.get("/experiments", summary="Experiments", response_model=ToolExperiments)
+@router.operation("GET /experiments", "Experiments", ToolExperiments)
 def list_tool_experiments(
     sources: ApiSources, caller: ApiCaller, query: Annotated[Stretch, in_tenant(Stretch)]
 ) -> ExactJson:
@@ -75,14 +74,7 @@ def list_tool_experiments(
     return ExactJson({"experiments": shown, "next": query.next_after([item.begun_ns for item in found])})
 
 
-@router.post(
-    "/experiments",
-    summary="Make an experiment",
-    response_model=ToolExperiment,
-    status_code=201,
-    responses=problems(404, 409),
-    dependencies=[needs("run")],
-)
+@router.operation("POST /experiments", "Make an experiment", ToolExperiment, 404, 409, right="run", status=201)
 def create_tool_experiment(
     sources: ApiSources, caller: ApiCaller, query: OfTenant, sent: Annotated[SentExperiment, Body()]
 ) -> ExactJson:
@@ -99,12 +91,13 @@ def create_tool_experiment(
     return _timeline_answer(sources, caller, query.tenant, name, 201)
 
 
-@router.put(
-    "/experiments/{experiment_id}/baseline",
-    summary="Pin the baseline of an experiment",
-    response_model=PinnedBaseline,
-    responses=problems(404, 409),
-    dependencies=[needs("run")],
+@router.operation(
+    "PUT /experiments/{experiment_id}/baseline",
+    "Pin the baseline of an experiment",
+    PinnedBaseline,
+    404,
+    409,
+    right="run",
 )
 def pin_tool_baseline(
     sources: ApiSources, experiment_id: ExperimentName, query: OfTenant, sent: Annotated[SentBaseline, Body()]
@@ -122,12 +115,7 @@ def pin_tool_baseline(
     )
 
 
-@router.get(
-    "/experiments/{experiment_id}/timeline",
-    summary="The timeline of an experiment",
-    response_model=ToolTimeline,
-    responses=problems(404),
-)
+@router.operation("GET /experiments/{experiment_id}/timeline", "The timeline of an experiment", ToolTimeline, 404)
 def show_tool_timeline(
     sources: ApiSources, caller: ApiCaller, experiment_id: ExperimentName, query: OfTenant
 ) -> ExactJson:
@@ -145,13 +133,14 @@ def show_tool_timeline(
     )
 
 
-@router.post(
-    "/experiments/{experiment_id}/timeline",
-    summary="Report what another tool found",
-    response_model=NewEntries,
-    status_code=201,
-    responses=problems(404, 409),
-    dependencies=[needs("run")],
+@router.operation(
+    "POST /experiments/{experiment_id}/timeline",
+    "Report what another tool found",
+    NewEntries,
+    404,
+    409,
+    right="run",
+    status=201,
 )
 def report_to_tool_timeline(
     sources: ApiSources,
@@ -170,12 +159,7 @@ def report_to_tool_timeline(
     return ExactJson({"entries": [_entry(item) for item in found.entries if item.entry.id in made]}, 201)
 
 
-@router.get(
-    "/experiments/{experiment_id}",
-    summary="One experiment",
-    response_model=ToolExperiment,
-    responses=problems(404),
-)
+@router.operation("GET /experiments/{experiment_id}", "One experiment", ToolExperiment, 404)
 def show_tool_experiment(
     sources: ApiSources, caller: ApiCaller, experiment_id: ExperimentName, query: OfTenant
 ) -> ExactJson:
@@ -183,13 +167,7 @@ def show_tool_experiment(
     return _timeline_answer(sources, caller, query.tenant, called(sources, query.tenant, experiment_id).name)
 
 
-@router.put(
-    "/experiments/{experiment_id}",
-    summary="Change an experiment",
-    response_model=ToolExperiment,
-    responses=problems(404, 409),
-    dependencies=[needs("run")],
-)
+@router.operation("PUT /experiments/{experiment_id}", "Change an experiment", ToolExperiment, 404, 409, right="run")
 def update_tool_experiment(
     sources: ApiSources,
     caller: ApiCaller,
@@ -209,12 +187,8 @@ def update_tool_experiment(
     return _timeline_answer(sources, caller, query.tenant, name)
 
 
-@router.delete(
-    "/experiments/{experiment_id}",
-    summary="Delete an experiment",
-    response_model=DeletedExperiment,
-    responses=problems(404, 409),
-    dependencies=[needs("admin")],
+@router.operation(
+    "DELETE /experiments/{experiment_id}", "Delete an experiment", DeletedExperiment, 404, 409, right="admin"
 )
 def delete_tool_experiment(
     sources: ApiSources, experiment_id: ExperimentName, query: Annotated[DeletionQuery, in_tenant(DeletionQuery)]

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Annotated, Any, Literal, TypeAlias
 
-from fastapi import APIRouter, Body, Header, Request
+from fastapi import Body, Header, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
@@ -19,7 +19,7 @@ from tracegrade.suites.models.asking import ToolChoice
 from tracegrade.suites.store.jobs import STATES, UNFINISHED, Job, State, last_event, stored_job, stored_jobs
 from tracegrade.suites.web.job_events import JobEvents, Watched
 from tracegrade.web.api.documents import Document, ExactJson, Page, SentDocument, SentId
-from tracegrade.web.api.openapi import problems
+from tracegrade.web.api.operations import Operations
 from tracegrade.web.api.parameters import (
     IN_DIGITS,
     ApiCaller,
@@ -31,7 +31,6 @@ from tracegrade.web.api.parameters import (
     Stretch,
     TenantQuery,
     in_tenant,
-    needs,
 )
 from tracegrade.web.masked import seen_by
 from tracegrade.web.rights import is_still_let_in, token_of
@@ -141,7 +140,7 @@ KEEP_ALIVE_S = 15.0
 RETRY_MS = 1000
 STREAM = "text/event-stream"
 
-router = APIRouter(responses=problems(503), dependencies=[needs("read")])
+router = Operations(503)
 
 
 class JobsQuery(Stretch):
@@ -161,7 +160,7 @@ class EventsQuery(TenantQuery):
 EventNumber: TypeAlias = Annotated[str, Field(pattern="^[0-9]{1,15}$")]
 
 
-@router.get("/jobs", summary="Jobs", response_model=Jobs)
+@router.operation("GET /jobs", "Jobs", Jobs)
 def list_jobs(sources: ApiSources, caller: ApiCaller, query: Annotated[JobsQuery, in_tenant(JobsQuery)]) -> ExactJson:
     """Jobs with how far they are."""
     states = [state for state in STATES if query.state in (None, word_of(state))]
@@ -172,72 +171,50 @@ def list_jobs(sources: ApiSources, caller: ApiCaller, query: Annotated[JobsQuery
     return ExactJson({"items": shown, "next": query.next_after([job.created_ns for job in found])})
 
 
-@router.post(
-    "/jobs",
-    summary="Run a suite with models",
-    response_model=JobDocument,
-    status_code=202,
-    responses=problems(404, 409),
-    dependencies=[needs("run")],
-)
+@router.operation("POST /jobs", "Run a suite with models", JobDocument, 404, 409, right="run", status=202)
 def submit_job(request: Request, sources: ApiSources, query: OfTenant, sent: Annotated[SentJob, Body()]) -> ExactJson:
     """Queues the run of a stored suite. It begins when the limits of `suites.jobs` let it."""
     job = submit(sources.config, query.tenant, token_of(request).owner, sent.request())
     return ExactJson(job_document(job), 202)
 
 
-@router.get("/jobs/{job_id}", summary="One job", response_model=JobDocument, responses=problems(404))
+@router.operation("GET /jobs/{job_id}", "One job", JobDocument, 404)
 def show_job(sources: ApiSources, caller: ApiCaller, job_id: PathName, query: OfTenant) -> ExactJson:
     """One job, and how far it is."""
     return ExactJson(job_document(seen_by(caller, _known(sources, query.tenant, job_id))))
 
 
-@router.post(
-    "/jobs/{job_id}/cancel",
-    summary="Cancel a job",
-    response_model=JobDocument,
-    responses=problems(404),
-    dependencies=[needs("run")],
-)
+@router.operation("POST /jobs/{job_id}/cancel", "Cancel a job", JobDocument, 404, right="run")
 def cancel_job(sources: ApiSources, caller: ApiCaller, job_id: PathName, query: OfTenant) -> ExactJson:
     """Cancels a job that waits or runs; one that has ended stays as it is. What it has stored stays, too."""
     return ExactJson(job_document(seen_by(caller, cancel(sources.config, query.tenant, job_id))))
 
 
-@router.post(
-    "/jobs/{job_id}/resume",
-    summary="Let a job go on",
-    response_model=JobDocument,
-    responses=problems(404, 409),
-    dependencies=[needs("run")],
-)
+@router.operation("POST /jobs/{job_id}/resume", "Let a job go on", JobDocument, 404, 409, right="run")
 def resume_job(sources: ApiSources, caller: ApiCaller, job_id: PathName, query: OfTenant) -> ExactJson:
     """Queues a job again that failed or was cancelled: what it has stored is not done again."""
     return ExactJson(job_document(seen_by(caller, resume(sources.config, query.tenant, job_id))))
 
 
-@router.delete(
-    "/jobs/{job_id}",
-    summary="Delete a job with its runs",
-    response_model=DeletedJob,
-    responses=problems(404, 409),
-    dependencies=[needs("admin")],
-)
+@router.operation("DELETE /jobs/{job_id}", "Delete a job with its runs", DeletedJob, 404, 409, right="admin")
 def delete_job(sources: ApiSources, job_id: PathName, query: OfForced) -> ExactJson:
     """Deletes a job that has ended, with its runs and their traces."""
     traces = delete_with_runs(sources.config.store_url, query.tenant, job_id, force=query.force)
     return ExactJson({"deleted": 1, "traces_deleted": traces})
 
 
-@router.get(
-    "/jobs/{job_id}/events",
-    summary="What happens in a job",
-    response_class=StreamingResponse,
-    responses={
+@router.operation(
+    "GET /jobs/{job_id}/events",
+    "What happens in a job",
+    None,
+    404,
+    429,
+    503,
+    answers={
         200: {"description": "Events as they happen", "content": {STREAM: {"schema": {"type": "string"}}}},
         204: {"description": "The job has ended, and there is nothing more"},
-        **problems(404, 429, 503),
     },
+    response_class=StreamingResponse,
 )
 async def watch_job(
     request: Request,

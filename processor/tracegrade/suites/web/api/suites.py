@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Body
+from fastapi import Body
 
 from tracegrade.access.caller import Caller
 from tracegrade.model.json_value import JsonValue
@@ -39,8 +39,8 @@ from tracegrade.suites.web.api.suite_documents import (
 )
 from tracegrade.suites.web.servers import listed_suite
 from tracegrade.web.api.documents import ExactJson
-from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiCaller, ApiSources, NoParameters, OfTenant, PathName, needs
+from tracegrade.web.api.operations import Operations
+from tracegrade.web.api.parameters import ApiCaller, ApiSources, NoParameters, OfTenant, PathName
 from tracegrade.web.masked import seen_by
 from tracegrade.web.sources import Sources
 
@@ -48,10 +48,10 @@ EXAMPLE = Path(__file__).with_name("example_suite.json")
 
 _FIELDS = frozenset(SentFields.model_fields)
 
-router = APIRouter(responses=problems(503), dependencies=[needs("read")])
+router = Operations(503)
 
 
-@router.get("/tool-suites", summary="Suites", response_model=Suites)
+@router.operation("GET /tool-suites", "Suites", Suites)
 def list_tool_suites(sources: ApiSources, query: OfTenant) -> ExactJson:
     """Every suite without its tools and cases; the one made last comes first."""
     with sources.store() as connection:
@@ -59,32 +59,20 @@ def list_tool_suites(sources: ApiSources, query: OfTenant) -> ExactJson:
     return ExactJson({"suites": [head.to_json() for head in found]})
 
 
-@router.post(
-    "/tool-suites",
-    summary="Make a suite",
-    response_model=NewSuite,
-    status_code=201,
-    dependencies=[needs("run")],
-)
+@router.operation("POST /tool-suites", "Make a suite", NewSuite, right="run", status=201)
 def create_tool_suite(sources: ApiSources, query: OfTenant, suite: Annotated[SentSuite, Body()]) -> ExactJson:
     """Makes a suite. It may have no tools and no cases yet; a field that no suite or case has is refused."""
     read = add_suite(sources.config.store_url, query.tenant, suite.given, time.time_ns(), strict=True)
     return _new(sources, read)
 
 
-@router.get("/tool-suites/{suite_id}", summary="One suite", response_model=SuiteDocument, responses=problems(404))
+@router.operation("GET /tool-suites/{suite_id}", "One suite", SuiteDocument, 404)
 def show_tool_suite(sources: ApiSources, caller: ApiCaller, suite_id: PathName, query: OfTenant) -> ExactJson:
     """A suite with its tools and test cases."""
     return _suite_answer(sources, caller, _known(sources, query.tenant, suite_id))
 
 
-@router.put(
-    "/tool-suites/{suite_id}",
-    summary="Change a suite",
-    response_model=SuiteDocument,
-    responses=problems(404),
-    dependencies=[needs("run")],
-)
+@router.operation("PUT /tool-suites/{suite_id}", "Change a suite", SuiteDocument, 404, right="run")
 def update_tool_suite(
     sources: ApiSources, caller: ApiCaller, suite_id: PathName, query: OfTenant, fields: Annotated[SentFields, Body()]
 ) -> ExactJson:
@@ -92,13 +80,7 @@ def update_tool_suite(
     return _changed(sources, caller, query.tenant, suite_id, fields)
 
 
-@router.patch(
-    "/tool-suites/{suite_id}",
-    summary="Change fields of a suite",
-    response_model=SuiteDocument,
-    responses=problems(404),
-    dependencies=[needs("run")],
-)
+@router.operation("PATCH /tool-suites/{suite_id}", "Change fields of a suite", SuiteDocument, 404, right="run")
 def patch_tool_suite(
     sources: ApiSources, caller: ApiCaller, suite_id: PathName, query: OfTenant, fields: Annotated[SentFields, Body()]
 ) -> ExactJson:
@@ -106,25 +88,15 @@ def patch_tool_suite(
     return _changed(sources, caller, query.tenant, suite_id, fields)
 
 
-@router.delete(
-    "/tool-suites/{suite_id}",
-    summary="Delete a suite with its cases",
-    response_model=DeletedSuite,
-    responses=problems(404),
-    dependencies=[needs("admin")],
-)
+@router.operation("DELETE /tool-suites/{suite_id}", "Delete a suite with its cases", DeletedSuite, 404, right="admin")
 def delete_tool_suite(sources: ApiSources, suite_id: PathName, query: OfTenant) -> ExactJson:
     """Deletes a suite with its cases. Runs that were made of it stay."""
     found = remove_suite(sources.config.store_url, query.tenant, suite_id)
     return ExactJson({"deleted": 1, "test_cases_deleted": len(found.cases)})
 
 
-@router.get(
-    "/tool-suites/{suite_id}/export",
-    summary="A suite as JSON to import",
-    response_model=ExportedSuite,
-    responses=problems(404),
-    dependencies=[needs("read-values")],
+@router.operation(
+    "GET /tool-suites/{suite_id}/export", "A suite as JSON to import", ExportedSuite, 404, right="read-values"
 )
 def export_tool_suite(sources: ApiSources, suite_id: PathName, query: OfTenant) -> ExactJson:
     """A suite as a file: importing it makes the same suite again."""
@@ -132,25 +104,15 @@ def export_tool_suite(sources: ApiSources, suite_id: PathName, query: OfTenant) 
     return ExactJson(document_of(found), headers=_as_file(f"{rule_id_of(found.name)}.json"))
 
 
-@router.get(
-    "/tool-suites/{suite_id}/cases",
-    summary="The cases of a suite",
-    response_model=CasesDocument,
-    responses=problems(404),
-)
+@router.operation("GET /tool-suites/{suite_id}/cases", "The cases of a suite", CasesDocument, 404)
 def list_test_cases(sources: ApiSources, caller: ApiCaller, suite_id: PathName, query: OfTenant) -> ExactJson:
     """Every case, in order."""
     found = _known(sources, query.tenant, suite_id)
     return ExactJson({"cases": [_case(case) for case in seen_by(caller, found.cases)]})
 
 
-@router.post(
-    "/tool-suites/{suite_id}/cases",
-    summary="Add a case, or several",
-    response_model=NewCases,
-    status_code=201,
-    responses=problems(404),
-    dependencies=[needs("run")],
+@router.operation(
+    "POST /tool-suites/{suite_id}/cases", "Add a case, or several", NewCases, 404, right="run", status=201
 )
 def create_test_cases(
     sources: ApiSources, suite_id: PathName, query: OfTenant, cases: Annotated[SentCases, Body()]
@@ -167,13 +129,7 @@ def create_test_cases(
     return ExactJson({**made, "notes": unset_needs(added, sources.config.rules.reading)}, 201)
 
 
-@router.put(
-    "/tool-suites/{suite_id}/cases/{case_id:path}",
-    summary="Change a case",
-    response_model=SavedCase,
-    responses=problems(404),
-    dependencies=[needs("run")],
-)
+@router.operation("PUT /tool-suites/{suite_id}/cases/{case_id:path}", "Change a case", SavedCase, 404, right="run")
 def update_test_case(
     sources: ApiSources,
     caller: ApiCaller,
@@ -196,12 +152,8 @@ def update_test_case(
     return ExactJson({**_case(seen_by(caller, saved)), **({"notes": notes} if notes else {})})
 
 
-@router.delete(
-    "/tool-suites/{suite_id}/cases/{case_id:path}",
-    summary="Delete a case",
-    response_model=DeletedSuite,
-    responses=problems(404),
-    dependencies=[needs("run")],
+@router.operation(
+    "DELETE /tool-suites/{suite_id}/cases/{case_id:path}", "Delete a case", DeletedSuite, 404, right="run"
 )
 def delete_test_case(sources: ApiSources, suite_id: PathName, case_id: PathName, query: OfTenant) -> ExactJson:
     """Takes a case out of a suite; runs that were made with it stay."""
@@ -210,13 +162,14 @@ def delete_test_case(sources: ApiSources, suite_id: PathName, case_id: PathName,
     return ExactJson({"deleted": 1, "test_cases_deleted": 1})
 
 
-@router.post(
-    "/tool-eval/import",
-    summary="Import a suite from JSON",
-    response_model=NewSuite,
-    status_code=201,
-    responses={200: {"model": NewSuite, "description": "It replaced the suite `suite_id`"}, **problems(404)},
-    dependencies=[needs("run")],
+@router.operation(
+    "POST /tool-eval/import",
+    "Import a suite from JSON",
+    NewSuite,
+    404,
+    right="run",
+    status=201,
+    answers={200: {"model": NewSuite, "description": "It replaced the suite `suite_id`"}},
 )
 def import_tool_suite(sources: ApiSources, query: OfTenant, suite: Annotated[SentImport, Body()]) -> ExactJson:
     """Makes a suite of one that was exported here or elsewhere; `notes` say what of it no suite has.
@@ -232,19 +185,14 @@ def import_tool_suite(sources: ApiSources, query: OfTenant, suite: Annotated[Sen
     return _new(sources, replace_suite(url, query.tenant, id_, document, time.time_ns()), status=200)
 
 
-@router.get("/tool-eval/import/example", summary="An example to import", response_model=ExportedSuite)
+@router.operation("GET /tool-eval/import/example", "An example to import", ExportedSuite)
 def show_import_example(query: NoParameters) -> ExactJson:
     """A suite to begin with, as it is imported."""
     return ExactJson(orjson.loads(EXAMPLE.read_bytes()), headers=_as_file("suite-example.json"))
 
 
-@router.post(
-    "/tool-eval/import/mcp",
-    summary="Import the tools of an MCP server",
-    response_model=NewSuite,
-    status_code=201,
-    responses=problems(409),
-    dependencies=[needs("run")],
+@router.operation(
+    "POST /tool-eval/import/mcp", "Import the tools of an MCP server", NewSuite, 409, right="run", status=201
 )
 def import_mcp_suite(sources: ApiSources, query: OfTenant, server: Annotated[SentServer, Body()]) -> ExactJson:
     """Asks a server for its tools, and makes a suite of them without cases; no tool is called.
