@@ -23,8 +23,8 @@ def only(found: list[NewArgument]) -> NewArgument:
 def test_a_value_that_never_came_before() -> None:
     a = side({"currency": "EUR", "express": True}, {"currency": "USD", "express": False})
     found = only(new_arguments(a, side({"currency": "EUR"}, {"currency": "GBP"}, {"currency": "USD"}, times=3)))
-    assert (found.tool, found.argument, found.is_new, found.value_count) == ("refund", "currency", False, 1)
-    assert [(value.value, value.calls, value.trace_id) for value in found.values] == [('"GBP"', 3, "1/0")]
+    assert (found.tool, found.argument, found.new, found.new_values) == ("refund", "currency", False, 1)
+    assert [(value.value, value.calls, value.trace) for value in found.values] == [('"GBP"', 3, "1/0")]
 
 
 def test_values_that_seldom_come_twice_say_nothing() -> None:
@@ -44,9 +44,9 @@ def test_free_text_says_nothing() -> None:
 
 def test_an_argument_that_is_new() -> None:
     found = only(new_arguments(side({"currency": "EUR"}), side({"currency": "EUR", "reason": "late"})))
-    assert (found.argument, found.is_new, found.calls_b) == ("reason", True, 10)
+    assert (found.argument, found.new, found.calls_b) == ("reason", True, 10)
     text = only(new_arguments(side({"currency": "EUR"}), side({"note": "x" * 300})))
-    assert (text.argument, text.value_count) == ("note", 0)
+    assert (text.argument, text.new_values) == ("note", 0)
 
 
 def test_values_within_objects_and_lists() -> None:
@@ -73,6 +73,6 @@ def test_the_most_frequent_values_first_and_no_more_than_are_read() -> None:
     b = side(*({"currency": f"{number:03}"} for number in range(20)), times=1)
     b.add("more", [tool_call_of(tool_call(name="refund", arguments={"currency": "019"}))])
     found = only(new_arguments(side({"currency": "EUR"}), b))
-    assert found.value_count == 20
+    assert found.new_values == 20
     assert [value.value for value in found.values][:2] == ['"019"', '"000"']
     assert len(found.values) == 10

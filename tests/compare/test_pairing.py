@@ -29,7 +29,7 @@ def test_the_same_traces_are_pairs() -> None:
     b = [unit(number, number >= 8) for number in range(40)]
     found = compared(a, b)
     assert found.pairs is not None
-    assert (found.pairs.by, found.pairs.things, found.pairs.worse, found.pairs.better) == ("trace", 40, 8, 0)
+    assert (found.pairs.by, found.pairs.count, found.pairs.worse, found.pairs.better) == ("trace", 40, 8, 0)
     assert found.difference is not None
     assert (found.difference.method, found.difference.p) == ("mcnemar", pytest.approx(2 / 2**8))
     assert [change.trace_a for change in found.pairs.became_worse] == [f"{number:032x}" for number in range(8)]
@@ -59,8 +59,8 @@ def test_cases_that_ran_several_times_are_clusters_that_count_the_same() -> None
     b = [unit(100 + number, number % 10 > 4 or number < 10, case=f"case {number % 10}") for number in range(50)]
     found = compared(a, b)
     assert found.pairs is not None
-    assert (found.pairs.things, found.pairs.rate_a, found.pairs.worse) == (10, 1.0, 5)
-    assert found.pairs.rate_b == pytest.approx((5 * 0.2 + 5 * 1.0) / 10)
+    assert (found.pairs.count, found.pairs.pass_rate_a, found.pairs.worse) == (10, 1.0, 5)
+    assert found.pairs.pass_rate_b == pytest.approx((5 * 0.2 + 5 * 1.0) / 10)
     assert found.pairs.flaky == [f"case {number}" for number in range(5)]
     assert found.clustered_by == "case"
     assert found.difference is not None
@@ -75,7 +75,7 @@ def test_of_a_case_that_ran_several_times_a_sampled_pass_counts_for_all_it_stand
     ]
     found = compared(a, [unit(100 + number, True, case=f"{number}") for number in range(10)], 0.1)
     assert found.pairs is not None
-    assert (found.pairs.rate_a, found.pairs.rate_b) == (pytest.approx(10 / 11), 1.0)
+    assert (found.pairs.pass_rate_a, found.pairs.pass_rate_b) == (pytest.approx(10 / 11), 1.0)
 
 
 def test_of_a_case_that_changed_the_traces_differ() -> None:
@@ -91,7 +91,7 @@ def test_the_same_prompts_are_pairs_where_half_of_the_smaller_side_has_a_partner
     b = [unit(100 + number, True, prompt=f"support {number}") for number in range(10, 30)]
     found = compared(a, b)
     assert found.pairs is not None
-    assert (found.pairs.by, found.pairs.things, found.pairs.unpaired_a, found.pairs.unpaired_b) == (
+    assert (found.pairs.by, found.pairs.count, found.pairs.unpaired_a, found.pairs.unpaired_b) == (
         "prompt",
         10,
         10,
@@ -114,7 +114,7 @@ def test_two_subjects_of_a_trace_are_two_pairs_of_one_cluster() -> None:
     a = [unit(number // 2, True, subject=f"{number % 2}") for number in range(40)]
     found = compared(a, [one._replace(passed=number > 9) for number, one in enumerate(a)])
     assert found.pairs is not None
-    assert found.pairs.things == 40
+    assert found.pairs.count == 40
     assert found.clustered_by == "trace"
     assert found.difference is not None
     assert found.difference.method == "bootstrap"
@@ -158,8 +158,8 @@ def test_pairs_of_a_sample_count_for_as_many_as_they_stand_for() -> None:
     changed = [unit(number, number > 8, probability=0.1 if number > 8 else 1.0) for number in range(90)]
     found = compared([*sampled, *failing], [*changed, *failing], 0.1)
     assert found.pairs is not None
-    assert found.pairs.rate_a == pytest.approx(0.9)
-    assert found.pairs.rate_b == pytest.approx(0.81)
+    assert found.pairs.pass_rate_a == pytest.approx(0.9)
+    assert found.pairs.pass_rate_b == pytest.approx(0.81)
     assert found.difference is not None
     assert found.difference.value == pytest.approx(-0.09)
     assert found.difference.p == pytest.approx(2 / 2**9)

@@ -70,43 +70,24 @@ class NewValue:
 
     value: str
     calls: int
-    trace_id: str
-
-    def to_json(self) -> dict[str, JsonValue]:
-        """All of it."""
-        return {"value": self.value, "calls": self.calls, "trace": self.trace_id}
+    trace: str
 
 
 @dataclass(frozen=True, slots=True)
 class NewArgument:
     """What is new of one argument: all of it, where A never had it, or ``values``, the most frequent first.
 
-    ``calls_a`` and ``calls_b`` are the calls that have it; ``value_count`` is how many values are new.
+    ``new`` says that A never had it; ``calls_a`` and ``calls_b`` are the calls that have it, ``new_values`` is how
+    many values are new.
     """
 
     tool: str
     argument: str
+    new: bool
     calls_a: int
     calls_b: int
-    value_count: int
+    new_values: int
     values: Sequence[NewValue]
-
-    @property
-    def is_new(self) -> bool:
-        """Whether A never had it."""
-        return not self.calls_a
-
-    def to_json(self) -> dict[str, JsonValue]:
-        """All of it."""
-        return {
-            "tool": self.tool,
-            "argument": self.argument,
-            "new": self.is_new,
-            "calls_a": self.calls_a,
-            "calls_b": self.calls_b,
-            "new_values": self.value_count,
-            "values": [value.to_json() for value in self.values],
-        }
 
 
 def new_arguments(a: SideArguments, b: SideArguments) -> list[NewArgument]:
@@ -122,7 +103,7 @@ def new_arguments(a: SideArguments, b: SideArguments) -> list[NewArgument]:
         )
         if new or not on_a.calls:
             shown = [NewValue(value, count, example) for count, value, example in new[:_SHOWN_VALUES]]
-            found.append(NewArgument(tool, path, on_a.calls, on_b.calls, len(new), shown))
+            found.append(NewArgument(tool, path, not on_a.calls, on_a.calls, on_b.calls, len(new), shown))
     return found
 
 

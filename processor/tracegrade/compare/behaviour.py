@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tracegrade.compare.arguments import NewArgument
-from tracegrade.model.json_value import JsonValue
 
 MOST_VARIANTS = 100_000
 """So many different orders of a side are told apart; the traces of others are counted together."""
@@ -45,33 +44,19 @@ class SideBehaviour:
 
 @dataclass(frozen=True, slots=True)
 class ToolUsage:
-    """How often one tool is called: the share of traces that call it, its calls a trace, and a trace of each side."""
+    """How often one tool is called: the share of traces that call it, its calls a trace, and a trace of each side.
+
+    ``change`` is ``new`` when only B calls it, ``gone`` when only A does, else "".
+    """
 
     tool: str
+    change: str
     share_a: float
     share_b: float
     calls_a: float
     calls_b: float
     trace_a: str | None
     trace_b: str | None
-
-    @property
-    def change(self) -> str:
-        """``new`` when only B calls it, ``gone`` when only A does, else ""."""
-        return "new" if not self.calls_a else "gone" if not self.calls_b else ""
-
-    def to_json(self) -> dict[str, JsonValue]:
-        """All of it."""
-        return {
-            "tool": self.tool,
-            "change": self.change,
-            "share_a": self.share_a,
-            "share_b": self.share_b,
-            "calls_a": self.calls_a,
-            "calls_b": self.calls_b,
-            "trace_a": self.trace_a,
-            "trace_b": self.trace_b,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,37 +69,18 @@ class Variant:
     trace_a: str | None
     trace_b: str | None
 
-    def to_json(self) -> dict[str, JsonValue]:
-        """All of it."""
-        return {
-            "tools": list(self.tools),
-            "share_a": self.share_a,
-            "share_b": self.share_b,
-            "trace_a": self.trace_a,
-            "trace_b": self.trace_b,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """Every tool, by name, and the orders whose share changed most, of ``variants`` different ones.
+    """Every tool, by name, and the orders whose share changed most, of ``orders_in_all`` different ones.
 
     ``arguments`` are those of which something is new on B.
     """
 
     tools: Sequence[ToolUsage]
     orders: Sequence[Variant]
-    variants: int
+    orders_in_all: int
     arguments: Sequence[NewArgument]
-
-    def to_json(self) -> dict[str, JsonValue]:
-        """All of it."""
-        return {
-            "tools": [tool.to_json() for tool in self.tools],
-            "orders": [order.to_json() for order in self.orders],
-            "orders_in_all": self.variants,
-            "arguments": [argument.to_json() for argument in self.arguments],
-        }
 
 
 def behaviour(a: SideBehaviour, b: SideBehaviour, arguments: Sequence[NewArgument] = ()) -> Behaviour:
@@ -122,6 +88,7 @@ def behaviour(a: SideBehaviour, b: SideBehaviour, arguments: Sequence[NewArgumen
     tools = [
         ToolUsage(
             name,
+            "new" if not a.calls_by_tool[name] else "gone" if not b.calls_by_tool[name] else "",
             _share(a.traces_by_tool, name, a),
             _share(b.traces_by_tool, name, b),
             _share(a.calls_by_tool, name, a),

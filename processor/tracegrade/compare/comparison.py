@@ -1,7 +1,7 @@
 """The comparison of two sides, rule by rule."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 
@@ -13,10 +13,14 @@ from tracegrade.compare.needed import Needed, results_needed
 from tracegrade.compare.pairing import Found, Kept, apart, difference_of
 from tracegrade.compare.tally import RuleKey, SideTallies
 from tracegrade.compare.verdict import FAMILIES, Family, Verdict, exit_code, family_of, holm, is_failure, verdict
+from tracegrade.model.field_schema import json_of
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tally import Tally
 from tracegrade.rule.gate import MARGIN
 from tracegrade.store.schema import WHOLE_RULE
+
+# In JSON, the members of a `Difference`.
+_OF_DIFFERENCE = ("difference", "low", "high", "p", "method")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +35,19 @@ class Compared:
     def rates(self) -> tuple[float | None, float | None]:
         """The two pass rates whose difference is shown: of pairs where there are pairs, else of all results."""
         pairs = self.found.pairs
-        return (self.a.pass_rate, self.b.pass_rate) if pairs is None else (pairs.rate_a, pairs.rate_b)
+        return (self.a.pass_rate, self.b.pass_rate) if pairs is None else (pairs.pass_rate_a, pairs.pass_rate_b)
 
     def to_json(self) -> dict[str, JsonValue]:
         """Both sides and the difference."""
-        found, difference = self.found, self.found.difference
+        found = self.found
+        numbers = [None] * len(_OF_DIFFERENCE) if found.difference is None else astuple(found.difference)
         return {
             "a": self.a.to_json(),
             "b": self.b.to_json(),
-            "difference": None if difference is None else difference.value,
-            "low": None if difference is None else difference.low,
-            "high": None if difference is None else difference.high,
-            "p": None if difference is None else difference.p,
-            "method": None if difference is None else difference.method,
+            **dict(zip(_OF_DIFFERENCE, numbers, strict=True)),
             "reason": found.reason,
             "clustered_by": found.clustered_by,
-            "pairs": None if found.pairs is None else found.pairs.to_json(),
+            "pairs": None if found.pairs is None else json_of(found.pairs),
         }
 
 
@@ -136,7 +137,7 @@ class Comparison:
             "rules": [rule.to_json() for rule in self.rules],
             "left_out": dict(self.left_out),
             "measures": None if self.measures is None else {name: of.to_json() for name, of in self.measures.items()},
-            "behaviour": None if self.behaviour is None else self.behaviour.to_json(),
+            "behaviour": None if self.behaviour is None else json_of(self.behaviour),
             "notes": [*self.all_notes],
         }
 

@@ -14,7 +14,6 @@ from tracegrade.compare.collected import Unit
 from tracegrade.compare.pairs import PairTable, paired
 from tracegrade.compare.shares import Difference, Share, independent, share_of
 from tracegrade.display import count
-from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tally import Tally, Weighted
 
 PairedBy: TypeAlias = Literal["trace", "case", "prompt"]
@@ -40,48 +39,28 @@ class Change:
     trace_b: str
     case: str | None
 
-    def to_json(self) -> dict[str, JsonValue]:
-        """Both traces and the case."""
-        return {"trace_a": self.trace_a, "trace_b": self.trace_b, "case": self.case}
-
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
     """How often what was judged twice passes.
 
-    ``things`` are the traces, cases or prompts that both sides have, ``worse`` and ``better`` those that changed:
-    for several results of one, those that pass less often, or more often, on B. ``rate_a`` and ``rate_b`` are over
-    them alone. ``flaky`` are cases that both pass and fail on one side. ``became_worse`` and ``became_better`` are the
+    ``count`` is how many traces, cases or prompts both sides have, ``worse`` and ``better`` how many of them changed:
+    for several results of one, those that pass less often, or more often, on B. Both pass rates are over them alone.
+    ``flaky`` are cases that both pass and fail on one side. ``became_worse`` and ``became_better`` are the
     first of those that changed.
     """
 
     by: PairedBy
-    things: int
+    count: int
     worse: int
     better: int
-    rate_a: float
-    rate_b: float
+    pass_rate_a: float
+    pass_rate_b: float
     unpaired_a: int
     unpaired_b: int
     flaky: Sequence[str]
     became_worse: Sequence[Change] = field(default_factory=tuple)
     became_better: Sequence[Change] = field(default_factory=tuple)
-
-    def to_json(self) -> dict[str, JsonValue]:
-        """All of it."""
-        return {
-            "by": self.by,
-            "count": self.things,
-            "worse": self.worse,
-            "better": self.better,
-            "pass_rate_a": self.rate_a,
-            "pass_rate_b": self.rate_b,
-            "unpaired_a": self.unpaired_a,
-            "unpaired_b": self.unpaired_b,
-            "flaky": list(self.flaky),
-            "became_worse": [change.to_json() for change in self.became_worse],
-            "became_better": [change.to_json() for change in self.became_better],
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ def _results_text(compared: Compared) -> str:
     if pairs is None:
         numbers = f"{compared.a.judged} / {compared.b.judged}"
     else:
-        numbers = f"{count(pairs.things, 'pair')} by {pairs.by}: {pairs.worse} worse, {pairs.better} better"
+        numbers = f"{count(pairs.count, 'pair')} by {pairs.by}: {pairs.worse} worse, {pairs.better} better"
     return f"{numbers}; clustered by {together}" if together else numbers
 
 
@@ -147,7 +147,7 @@ def _numbers(of: Summary | None) -> list[str]:
 
 def news_of(item: NewArgument) -> str:
     """What is new of an argument, without its values."""
-    return f"in {count(item.calls_b, 'call')}, on A in none" if item.is_new else count(item.value_count, "value")
+    return f"in {count(item.calls_b, 'call')}, on A in none" if item.new else count(item.new_values, "value")
 
 
 def tools_to_show(found: Behaviour) -> list[ToolUsage]:

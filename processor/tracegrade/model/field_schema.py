@@ -1,11 +1,12 @@
 """Records that describe their own fields, so that a field is written once.
 
 The JSON of a record, its model in the API, its Parquet columns and their documentation are made from its class: a
-dataclass whose fields are shown where their type is `Annotated` with `FieldSpec`, or with `FLATTENED`. A class may say
-in ``JSON_ORDER`` which names come first in its JSON, in this order; without, they are in the order of the fields.
+dataclass whose fields are shown where their type is `Annotated` with `FieldSpec`, or with `FLATTENED`; where no field
+is, all are. A class may say in ``JSON_ORDER`` which names come first in its JSON, in this order; without, they are in
+the order of the fields.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cache
 from itertools import groupby
@@ -75,6 +76,10 @@ def own_fields(record: type) -> tuple[RecordField, ...]:
         for field in fields(record)
         for spec in _said_of(field)
         if isinstance(spec, FieldSpec)
+    ) or tuple(
+        RecordField(field.name, field.name, field.type, FieldSpec(), _default(field))
+        for field in fields(record)
+        if not any(FLATTENED in _said_of(other) for other in fields(record))
     )
 
 
@@ -157,12 +162,17 @@ def _conversion(kind: Any) -> Callable[[Any], Any] | None:
     """What makes the JSON of a value of this type; None for one that is JSON as it is."""
     if is_dataclass(kind):
         return json_of
+    own: Callable[[Any], Any] | None = getattr(kind, "to_json", None)
+    if own is not None:  # a named tuple
+        return own
     inner = [_conversion(part) for part in get_args(kind)]
     if NoneType in get_args(kind):
         convert = next(filter(None, inner), None)
         return convert and (lambda value: None if value is None else convert(value))
-    if get_origin(kind) is list and (of_item := inner[0]) is not None:
+    if get_origin(kind) in (list, Sequence) and (of_item := inner[0]) is not None:
         return lambda values: [of_item(value) for value in values]
+    if get_origin(kind) is Mapping and (of_value := inner[1]) is not None:
+        return lambda values: {key: of_value(value) for key, value in values.items()}
     if get_args(kind)[:1] == (bytes,):
         return lambda values: {key.hex(): value for key, value in values.items()}
     return None

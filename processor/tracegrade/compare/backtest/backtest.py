@@ -22,6 +22,7 @@ from tracegrade.compare.store.backfills import JudgedAfter, StoredBackfill
 from tracegrade.compare.store.rejudging import KeptSession
 from tracegrade.display import count, time_text
 from tracegrade.model.errors import CannotTell
+from tracegrade.model.field_schema import json_of
 from tracegrade.model.json_value import JsonValue
 from tracegrade.pipeline.packed import Kept, LeftOut
 from tracegrade.pipeline.workers import ReplayJob
@@ -161,10 +162,10 @@ def _change_json(change: RuleChange) -> dict[str, JsonValue]:
         "rule_hash": change.rule.hash,
         "level": change.rule.level,
         "status": change.rule.status,
-        **change.whole.to_json(),
+        **json_of(change.whole),
         "changes": ways,
         "groups": [
-            {"agent": agent, "release": release, **both.to_json()} for (agent, release), both in change.groups.items()
+            {"agent": agent, "release": release, **json_of(both)} for (agent, release), both in change.groups.items()
         ],
     }
 

@@ -71,10 +71,6 @@ class BeforeAndAfter:
         else:
             self.before = self.before.plus(tally)
 
-    def to_json(self) -> dict[str, JsonValue]:
-        """The documented JSON object."""
-        return {"before": self.before.to_json(), "after": self.after.to_json()}
-
 
 @dataclass(slots=True)
 class RuleChange:

@@ -289,7 +289,7 @@ def _changes(rule: "ComparedRule", pairs: "Pairs | None", links: "Links") -> str
     ways = [("worse", pairs.became_worse, pairs.worse), ("better", pairs.became_better, pairs.better)]
     lines = [line for way, changes, number in ways for line in _way(way, changes, number, links)]
     title = (
-        f"{as_markdown(rule.rule_id)}: {pairs.worse} worse, {pairs.better} better of {pairs.things} pairs by {pairs.by}"
+        f"{as_markdown(rule.rule_id)}: {pairs.worse} worse, {pairs.better} better of {pairs.count} pairs by {pairs.by}"
     )
     return _folded(title, "\n".join(lines))
 

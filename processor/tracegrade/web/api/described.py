@@ -40,7 +40,8 @@ def with_fields(fields: Mapping[str, Any]) -> Callable[[type[Model]], type[Model
 def _field(item: RecordField) -> Any:
     if "." in item.name:  # a member of an object, whose model describes it
         return Field()
-    meaning = item.spec.meaning
+    if not (meaning := item.spec.meaning):
+        return Field()
     described = f"{meaning[:1].upper()}{meaning[1:]}{', ns since 1970 UTC' * item.spec.is_time}"
     return Field(None, description=described) if item.spec.optional else Field(description=described)
 
