@@ -17,7 +17,9 @@ def test_every_file_of_pages_and_of_operations_is_registered() -> None:
     modules = {function.__module__ for function in functions}
     assert {name.rpartition(".")[2] for name in modules if name.startswith(pages.__name__)} == files
     assert {path for path, _ in SECTIONS} <= set(registry.pages())
-    files = {path.stem for path in Path(api_registry.__file__).parent.glob("*.py") if "APIRouter(" in path.read_text()}
+    files = {
+        path.stem for path in Path(api_registry.__file__).parent.glob("*.py") if "= Operations(" in path.read_text()
+    }
     routers = api_registry.ROUTERS.values()
     operations = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
     modules = {route.endpoint.__module__ for route in operations}

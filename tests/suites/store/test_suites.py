@@ -86,7 +86,7 @@ def test_the_list_counts_tools_and_cases_and_begins_with_the_latest(engine: Engi
     with reading(engine) as connection:
         heads = suite_heads(connection, "default")
         assert tenants_of(connection, "suites") == ["default", "other"]
-    assert [(head.id, head.tool_count, head.case_count) for head in heads] == [("ff", 0, 0), (WEATHER.id, 1, 2)]
+    assert [(head.id, head.tool_count, head.test_case_count) for head in heads] == [("ff", 0, 0), (WEATHER.id, 1, 2)]
 
 
 def test_a_suite_is_found_by_its_id_before_its_name(engine: Engine) -> None:

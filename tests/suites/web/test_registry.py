@@ -18,5 +18,5 @@ def test_every_file_of_pages_and_of_operations_is_registered() -> None:
     routers = (*ROUTERS, *(router for _, _, router in WEB.routers))
     operations = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
     assert {route.endpoint.__module__.rpartition(".")[2] for route in operations} == _files(
-        Path(str(api.__file__)), "APIRouter("
+        Path(str(api.__file__)), "= Operations("
     )

@@ -109,7 +109,7 @@ def list_(settings: ReadSettings, output_format: str, tenant: str) -> None:
                 "id": head.id,
                 "suite": head.name,
                 "tools": head.tool_count,
-                "cases": head.case_count,
+                "cases": head.test_case_count,
                 "changed (UTC)": time_text(head.updated_ns),
                 "description": head.description,
             }

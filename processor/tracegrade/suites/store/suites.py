@@ -50,14 +50,13 @@ class SuiteHead:
     name: str
     description: str
     tool_count: int
-    case_count: int
+    test_case_count: int
     created_ns: int
     updated_ns: int
 
     def to_json(self) -> dict[str, Any]:
         """The documented JSON object."""
-        values = asdict(self)
-        return values | {"test_case_count": values.pop("case_count")}
+        return asdict(self)
 
 
 def suite_heads(connection: Connection, tenant: str) -> list[SuiteHead]:

@@ -31,6 +31,11 @@ class Document(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    @classmethod
+    def json_of(cls, record: object, **others: Any) -> dict[str, Any]:
+        """The answer that shows `record`: its attributes of the names of the fields, but for those among `others`."""
+        return {name: others[name] if name in others else getattr(record, name) for name in cls.model_fields}
+
 
 # PostgreSQL takes NUL in no text, and looks nothing up by one that has it.
 WITHOUT_NUL = r"^[^\x00]*$"

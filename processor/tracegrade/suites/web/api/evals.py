@@ -1,7 +1,6 @@
 """Runs of suites as clients of other systems for tool-calling evaluation start, cancel, list and delete them."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 from urllib.parse import unquote
 
@@ -37,7 +36,9 @@ from tracegrade.suites.store.jobs import STATES, Job, stored_job
 from tracegrade.suites.web.api.eval_documents import (
     BestJob,
     DeletedEval,
+    EvalDocument,
     EvalResult,
+    EvalRunDocument,
     Evals,
     SentBest,
     SentCancel,
@@ -47,7 +48,7 @@ from tracegrade.suites.web.api.eval_documents import (
     SubmittedJob,
     WholeEval,
 )
-from tracegrade.suites.web.api.experiments import ExperimentName, suite_names
+from tracegrade.suites.web.api.experiments import ExperimentName, baseline_of, suite_names, time_in_json
 from tracegrade.suites.web.api.jobs import Word, word_of
 from tracegrade.suites.web.evals import known_models
 from tracegrade.suites.web.job_events import values_of
@@ -284,37 +285,29 @@ def _head(timeline: EvalTimeline, standing: EvalStanding, names: Mapping[str, st
     item, experiment = standing.eval, timeline.experiment
     rule = item.runs[0].run.selection.get("suite", "") if item.runs else ""
     called = names.get(item.suite or "", rule)  # of a file, as its rule
-    return {
-        "id": item.id,
-        "eval_id": item.id,
-        "job_id": None if item.job is None else item.job.id,
-        "status": _status(item),
-        "error": item.error,
-        "reported": item.entry is not None,
-        "suite_id": item.suite,
-        "suite_name": str(called),
-        "experiment_id": experiment.id or None,
-        "models": [str(model) for model in item.models],
-        "configuration": item.configuration,
-        "avg_score": item.score,
-        "delta": standing.delta,
-        "delta_note": standing.delta_note,
-        "baseline_eval_id": None if timeline.baseline is None else timeline.baseline.id,
-        "baseline_score": None if timeline.baseline is None else timeline.baseline.score,
-        "is_baseline": standing.is_baseline,
-        "timestamp": datetime.fromtimestamp(item.begun_ns / 1e9, UTC).isoformat(timespec="milliseconds"),
-        "begun_ns": item.begun_ns,
-        "runs": [
-            {
-                "run": scored.run.name,
-                "model": scored.run.selection.get("model"),
-                "state": scored.run.state,
-                "score": scored.score,
-                "traces": scored.traces,
-            }
+    return EvalDocument.json_of(
+        item,
+        eval_id=item.id,
+        job_id=None if item.job is None else item.job.id,
+        status=_status(item),
+        reported=item.entry is not None,
+        suite_id=item.suite,
+        suite_name=str(called),
+        experiment_id=experiment.id or None,
+        models=[str(model) for model in item.models],
+        avg_score=item.score,
+        delta=standing.delta,
+        delta_note=standing.delta_note,
+        **baseline_of(timeline),
+        is_baseline=standing.is_baseline,
+        timestamp=time_in_json(item.begun_ns),
+        runs=[
+            EvalRunDocument.json_of(
+                scored, run=scored.run.name, model=scored.run.selection.get("model"), state=scored.run.state
+            )
             for scored in item.runs
         ],
-    }
+    )
 
 
 def _status(item: Eval) -> Word:

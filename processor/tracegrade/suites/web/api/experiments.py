@@ -12,12 +12,13 @@ from tracegrade.access.caller import Caller
 from tracegrade.history.runs.experiment_entries import report
 from tracegrade.history.runs.experiments import EntryStanding, experiment_called, known_experiment
 from tracegrade.history.runs.run_changes import delete_with_runs
-from tracegrade.store.runs import Experiment, stored_experiments
-from tracegrade.suites.runs.evals import EvalStanding, EvalTimeline, eval_timeline
+from tracegrade.store.runs import Entry, Experiment, stored_experiments
+from tracegrade.suites.runs.evals import Eval, EvalStanding, EvalTimeline, eval_timeline
 from tracegrade.suites.runs.experiment_changes import change, make, pin_eval
 from tracegrade.suites.runs.experiment_deletion import delete_experiment_alone
 from tracegrade.suites.store.suites import suite_heads
 from tracegrade.suites.web.api.experiment_documents import (
+    BestDocument,
     DeletedExperiment,
     NewEntries,
     PinnedBaseline,
@@ -25,6 +26,7 @@ from tracegrade.suites.web.api.experiment_documents import (
     SentChange,
     SentEntry,
     SentExperiment,
+    TimelineEntry,
     ToolExperiment,
     ToolExperiments,
     ToolTimeline,
@@ -105,14 +107,7 @@ def pin_tool_baseline(
     """Pins an eval as the reference point; null: the first complete one."""
     experiment = called(sources, query.tenant, experiment_id)
     pin_eval(sources.config.store_url, query.tenant, experiment.name, sent.eval_id)
-    baseline = _timeline(sources, query.tenant, experiment.name).baseline
-    return ExactJson(
-        {
-            "experiment_id": experiment.id,
-            "baseline_eval_id": None if baseline is None else baseline.id,
-            "baseline_score": None if baseline is None else baseline.score,
-        }
-    )
+    return ExactJson({"experiment_id": experiment.id, **baseline_of(_timeline(sources, query.tenant, experiment.name))})
 
 
 @router.operation("GET /experiments/{experiment_id}/timeline", "The timeline of an experiment", ToolTimeline, 404)
@@ -233,28 +228,34 @@ def suite_names(connection: Connection, tenant: str) -> dict[str, str]:
     return {head.id: head.name for head in suite_heads(connection, tenant)}
 
 
-def _document(found: EvalTimeline, suite_names: dict[str, str]) -> dict[str, Any]:
-    experiment: Experiment = found.experiment
-    best = None if found.best is None else _best(found.best)
+def time_in_json(time_ns: int) -> str:
+    """A time as RFC 3339."""
+    return datetime.fromtimestamp(time_ns / 1e9, UTC).isoformat(timespec="milliseconds")
+
+
+def baseline_of(found: EvalTimeline) -> dict[str, Any]:
+    """The eval that the others are measured against, and its score."""
+    baseline = found.baseline
     return {
-        "id": experiment.id,
-        "experiment_id": experiment.id,
-        "tenant": experiment.tenant,
-        "name": experiment.name,
-        "description": experiment.description or "",
-        "suite_id": experiment.suite,
-        "suite_name": suite_names.get(experiment.suite or ""),
-        "created_ns": experiment.begun_ns,
-        "baseline_eval_id": None if found.baseline is None else found.baseline.id,
-        "baseline_score": None if found.baseline is None else found.baseline.score,
-        "pinned": experiment.baseline is not None or experiment.baseline_entry is not None,
-        "baseline_note": experiment.baseline_note,
-        "best_score": None if best is None else best["score"],
-        "best_source": None if best is None else best["source"],
-        "best_source_id": None if best is None else best["source_id"],
-        "best_config": None if best is None else best["config"],
-        "evals": [standing.eval.id for standing in found.evals],
+        "baseline_eval_id": None if baseline is None else baseline.id,
+        "baseline_score": None if baseline is None else baseline.score,
     }
+
+
+def _document(found: EvalTimeline, suite_names: dict[str, str]) -> dict[str, Any]:
+    experiment, best = found.experiment, {} if found.best is None else _best(found.best)
+    return ToolExperiment.json_of(
+        experiment,
+        experiment_id=experiment.id,
+        description=experiment.description or "",
+        suite_id=experiment.suite,
+        suite_name=suite_names.get(experiment.suite or ""),
+        created_ns=experiment.begun_ns,
+        **baseline_of(found),
+        pinned=experiment.baseline is not None or experiment.baseline_entry is not None,
+        **{f"best_{name}": best.get(name) for name in BestDocument.model_fields},
+        evals=[standing.eval.id for standing in found.evals],
+    )
 
 
 def _best(item: EvalStanding | EntryStanding) -> dict[str, Any]:
@@ -268,24 +269,22 @@ def _best(item: EvalStanding | EntryStanding) -> dict[str, Any]:
 
 
 def _entry(item: EvalStanding | EntryStanding) -> dict[str, Any]:
+    """What a timeline shows of an eval, or of what another tool reported."""
+    own: dict[str, Any]
     if isinstance(item, EvalStanding):
-        id_, kind, at_ns, score = item.eval.id, "eval", item.eval.begun_ns, item.eval.score
-        configuration, promoted_from = item.eval.configuration, None
+        found: Eval | Entry = item.eval
+        own = {"type": "eval", "at_ns": item.eval.begun_ns, "delta_note": item.delta_note, "promoted_from": None}
+        own["runs"] = [scored.run.name for scored in item.eval.runs]
     else:
-        id_, kind, at_ns, score = item.entry.id, item.entry.kind, item.entry.at_ns, item.entry.score
-        configuration, promoted_from = dict(item.entry.configuration), item.entry.promoted_from
-    return {
-        "type": kind,
-        "id": id_,
-        "timestamp": datetime.fromtimestamp(at_ns / 1e9, UTC).isoformat(timespec="milliseconds"),
-        "at_ns": at_ns,
-        "score": score,
-        "delta": item.delta,
-        "delta_note": item.delta_note if isinstance(item, EvalStanding) else None,
-        "is_baseline": item.is_baseline,
-        "is_best": item.is_best,
-        "config_summary": item.summary,
-        "configuration": configuration,
-        "promoted_from": promoted_from,
-        "runs": [scored.run.name for scored in item.eval.runs] if isinstance(item, EvalStanding) else [],
-    }
+        found = item.entry
+        own = {"type": found.kind, "at_ns": found.at_ns, "delta_note": None, "promoted_from": found.promoted_from}
+        own["runs"] = []
+    return TimelineEntry.json_of(
+        item,
+        id=found.id,
+        timestamp=time_in_json(own["at_ns"]),
+        score=found.score,
+        config_summary=item.summary,
+        configuration=found.configuration,
+        **own,
+    )

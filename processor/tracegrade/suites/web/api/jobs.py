@@ -119,21 +119,7 @@ def word_of(state: State) -> Word:
 
 def job_document(job: Job) -> dict[str, Any]:
     """A job as the API shows it."""
-    return {
-        "id": job.id,
-        "tenant": job.tenant,
-        "kind": job.kind,
-        "status": word_of(job.state_at(time.time_ns())),
-        "request": dict(job.request),
-        "runs": [*job.runs],
-        "current": job.done,
-        "total": job.total,
-        "message": job.message,
-        "result_ref": job.result_ref,
-        "created_ns": job.created_ns,
-        "begun_ns": job.begun_ns,
-        "ended_ns": job.ended_ns,
-    }
+    return JobDocument.json_of(job, status=word_of(job.state_at(time.time_ns())), current=job.done)
 
 
 KEEP_ALIVE_S = 15.0

@@ -241,21 +241,8 @@ def _sent_cases(sent: Any) -> list[JsonValue]:
 def _suite_answer(sources: Sources, caller: Caller, suite: StoredSuite) -> ExactJson:
     reading = sources.config.rules.reading
     notes = notes_of(suite, reading) if caller.may("read-values") else []  # they say what they found
-    return ExactJson({**_document(seen_by(caller, suite)), "notes": notes})
-
-
-def _document(suite: StoredSuite) -> dict[str, Any]:
-    return {
-        "id": suite.id,
-        "tenant": suite.tenant,
-        "name": suite.name,
-        "description": suite.description,
-        "system_prompt": suite.system_prompt,
-        "tools": list(suite.tools),
-        "test_cases": [_case(case) for case in suite.cases],
-        "created_ns": suite.created_ns,
-        "updated_ns": suite.updated_ns,
-    }
+    seen = seen_by(caller, suite)
+    return ExactJson(SuiteDocument.json_of(seen, test_cases=[_case(case) for case in seen.cases], notes=notes))
 
 
 def _case(case: StoredCase) -> dict[str, Any]:
@@ -265,10 +252,11 @@ def _case(case: StoredCase) -> dict[str, Any]:
 
 
 def _new(sources: Sources, read: Read, notes: list[str] | None = None, status: int = 201) -> ExactJson:
-    unset = unset_needs(read.suite.cases, sources.config.rules.reading)
-    made = {"suite_id": read.suite.id, "test_cases_created": len(read.suite.cases)}
+    suite = read.suite
+    unset = unset_needs(suite.cases, sources.config.rules.reading)
     said = [*dict.fromkeys([*(notes or ()), *read.notes, *unset])]
-    return ExactJson({**_document(read.suite), **made, "notes": said}, status)
+    made = {"suite_id": suite.id, "test_cases_created": len(suite.cases), "notes": said}
+    return ExactJson(NewSuite.json_of(suite, test_cases=[_case(case) for case in suite.cases], **made), status)
 
 
 def _as_file(name: str) -> dict[str, str]:
