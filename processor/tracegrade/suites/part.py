@@ -26,8 +26,8 @@ PART = Part(
     web="tracegrade.suites.web.registry:WEB",
     functions={
         "promote": "tracegrade.suites.commands.promote:promote",
-        "delete_experiment_alone": "tracegrade.suites.runs.experiment_deletion:delete_experiment_alone",
-        "check_unwritten": "tracegrade.suites.runs.writing:check_unwritten",
+        "delete_experiment_alone": "tracegrade.suites.runs.experiments:delete_experiment_alone",
+        "check_unwritten": "tracegrade.suites.runs.experiments:check_unwritten",
         "delete_old": "tracegrade.suites.store.jobs:delete_old_events",
         "worker": "tracegrade.suites.jobs.process:worker",
         "run_worker": "tracegrade.suites.commands.worker:run_worker",

@@ -16,7 +16,7 @@ from build.site import Site, rows_of, serving, text_of
 from tracegrade.access.caller import Caller
 from tracegrade.compare.shares import Difference
 from tracegrade.compare.web.comparing import Comparing
-from tracegrade.compare.web.intervals import IntervalScale, interval_chart
+from tracegrade.compare.web.pages.compare import IntervalScale, interval_chart
 from tracegrade.web import rights
 from tracegrade.web.app import build_app
 from tracegrade.web.own_process import Busy

@@ -34,7 +34,7 @@ from tracegrade.store.runs import (
 )
 from tracegrade.store.schema import experiment_entries
 from tracegrade.store.write import StoreWriter
-from tracegrade.suites.runs.experiment import experiment_for
+from tracegrade.suites.runs.experiments import experiment_for
 from tracegrade.suites.store.jobs import Job, add_job, stored_job
 from tracegrade.suites.store.suites import stored_suite
 from tracegrade.web.problem import PREFIX

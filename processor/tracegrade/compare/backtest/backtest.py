@@ -3,17 +3,19 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from sqlalchemy import Connection
+import orjson
+from sqlalchemy import Connection, select
 
 from tracegrade.alert.preview import Preview
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.codec.packed_trace import PackedTrace
+from tracegrade.codec.packing import Unreadable
+from tracegrade.codec.results import unpack_result
 from tracegrade.compare.backtest.alerts import EVERY_NS, CountedMinutes
-from tracegrade.compare.backtest.changes import Changes, RuleChange, explain_before
-from tracegrade.compare.backtest.judged import OtherRules, RuleResultsOfTrace, Showing
-from tracegrade.compare.backtest.live import LiveResults
+from tracegrade.compare.backtest.changes import Changes, Example, RuleChange, explain_before
+from tracegrade.compare.backtest.judged import OtherRules, RuleResult, RuleResultsOfTrace, Showing, explanation_of
 from tracegrade.compare.backtest.sources import Chosen, Rules, State, chosen_rules, judged_alike, judged_alike_live
 from tracegrade.compare.progress import Progress, unseen
 from tracegrade.compare.rejudging.sessions import RejudgeSessions
@@ -32,7 +34,43 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.index import first_arrival
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.rule_texts import judgements, rule_sets_so_far, rules_of
-from tracegrade.store.schema import BACKFILL, LIVE
+from tracegrade.store.schema import BACKFILL, DECISION_KINDS, LIVE, OUTCOMES, SUBJECT_KINDS, WHOLE_RULE, series, traces
+
+
+class LiveResults:
+    """What the rules of these ids said of traces live, in whichever form they had then."""
+
+    def __init__(self, connection: Connection, rule_ids: Collection[str]) -> None:
+        """Look up the series of these rules."""
+        self._connection = connection
+        chosen = (series.c.run == LIVE, series.c.evaluation == WHOLE_RULE, series.c.rule_id.in_(rule_ids))
+        self._series: Mapping[int, Any] = {row.number: row for row in connection.execute(select(series).where(*chosen))}
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """The hashes of the forms that these rules had, each with the id of its rule."""
+        return {row.rule_hash: row.rule_id for row in self._series.values()}
+
+    def results_of(self, decisions: str) -> Iterator[RuleResult]:
+        """What was said of one trace; `decisions` are its rows of that view, as JSON."""
+        for number, kind, subject, decided, outcome, *_ in orjson.loads(decisions):
+            if (found := self._series.get(number)) is not None:
+                word = DECISION_KINDS[decided] if outcome is None else OUTCOMES[outcome]
+                place = (found.agent, found.service, found.release)
+                yield RuleResult(found.rule_id, kind, subject, *place, word, found.probability)
+
+    def explanation(self, change: RuleChange, example: Example) -> str:
+        """Why the subject of an example failed or could not be judged; "" when that cannot be read."""
+        query = select(traces.c.judged).where(traces.c.number == example.number)
+        packed = self._connection.execute(query).scalar()
+        try:
+            decisions = [] if packed is None else unpack_result(packed, b"").decisions
+        except Unreadable:  # damaged, or of another version
+            return ""
+        own = (change.rule.id, SUBJECT_KINDS[example.kind], example.subject)
+        found = (item for item in decisions if (item.pair.rule_id, item.pair.subject.kind, item.pair.subject.id) == own)
+        return next(map(explanation_of, found), "")
+
 
 Keep: TypeAlias = Callable[[JudgedAfter], None]
 """Keeps what the changed rules said of a trace, to store it."""

@@ -9,7 +9,7 @@ import click
 
 from tracegrade.cli.output import output_option, print_line, reports_errors
 from tracegrade.cli.rule_paths import named_rules, paths_argument
-from tracegrade.suites.commands.asking_servers import Asking, asking_options
+from tracegrade.suites.commands.asking import Asking, asking_options
 
 
 @click.command(name="import")

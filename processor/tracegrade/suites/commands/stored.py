@@ -23,7 +23,7 @@ from tracegrade.cli.output import (
 from tracegrade.cli.process import make_files_private
 from tracegrade.cli.settings import ReadSettings, reading_options
 from tracegrade.display import count, json_text, printable_json, time_text
-from tracegrade.suites.commands.asking_servers import Asking, asking_options
+from tracegrade.suites.commands.asking import Asking, asking_options
 
 if TYPE_CHECKING:
     from tracegrade.config import Config

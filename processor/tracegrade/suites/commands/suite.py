@@ -20,7 +20,7 @@ from tracegrade.cli.process import make_files_private
 from tracegrade.cli.replay_run import described_run, print_run, read_labels, recorded
 from tracegrade.cli.settings import settings_options
 from tracegrade.display import count
-from tracegrade.suites.commands.agents import agent_options
+from tracegrade.suites.commands.asking import agent_options
 from tracegrade.suites.commands.jobs import submit_run
 from tracegrade.suites.commands.stored import delete, export, import_, list_, named_suite, show
 from tracegrade.suites.models.asking import TOOL_CHOICES, ToolChoice
@@ -192,7 +192,7 @@ def _experiment(suite: "Suite", named: str | None, tenant: str, config: "Config"
     from tracegrade.store.open import changing_store
     from tracegrade.store.runs import suite_of_source
     from tracegrade.suites.keeping import known_suite
-    from tracegrade.suites.runs.experiment import experiment_for
+    from tracegrade.suites.runs.experiments import experiment_for
 
     id_ = suite_of_source(suite.source)
     if id_ is None or (named is not None and not of_models):

@@ -26,7 +26,7 @@ from tracegrade.store.runs import Run, stored_run
 from tracegrade.suites.jobs.suite_request import known_models, suite_request
 from tracegrade.suites.models.settings import Target, to_ask
 from tracegrade.suites.runs.evals import eval_timeline
-from tracegrade.suites.runs.experiment import experiment_for
+from tracegrade.suites.runs.experiments import experiment_for
 from tracegrade.suites.runs.results import CHAIN_NUMBERS, CaseResult, stored_results, summary_of
 from tracegrade.suites.runs.run import Asking, TargetRun, run_suite
 from tracegrade.suites.settings import suites_settings

@@ -1,6 +1,6 @@
 """``/compare``: two sides of what is stored, rule by rule, and what changed. The address says all of it, to share."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,10 +13,10 @@ from starlette.responses import Response
 from tracegrade.compare.comparison import ComparedRule, Comparison
 from tracegrade.compare.pairing import Change
 from tracegrade.compare.query import SidesQuery
+from tracegrade.compare.shares import Difference
 from tracegrade.compare.sides import CompareError, Side
 from tracegrade.compare.verdict import Verdict
 from tracegrade.compare.web.comparing import COMPARING, Asked
-from tracegrade.compare.web.intervals import IntervalScale, interval_chart, scale_for
 from tracegrade.compare.words import (
     measure_cells,
     measure_name,
@@ -26,6 +26,7 @@ from tracegrade.compare.words import (
     order_text,
     orders_to_show,
     pair_notes,
+    points,
     sum_text,
     tools_to_show,
     verdict_counts,
@@ -38,10 +39,56 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.runs import run_names
 from tracegrade.store.tallies import Dimension, names_of
 from tracegrade.web.addresses import address
+from tracegrade.web.charts.svg import line
 from tracegrade.web.own_process import RETRY_S, Busy
 from tracegrade.web.render import page
 from tracegrade.web.rights import tenant_of, token_of
 from tracegrade.web.sources import sources_of
+
+_HEIGHT = 24.0
+_END = 5.0  # half the height of the bar at each end
+_LEAST = 0.01
+_ROOM = 1.08
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalScale:
+    """From what to what the drawings of all rules go, and where the margin is."""
+
+    reach: float
+    margin: float
+
+    def x(self, difference: float) -> float:
+        """The place of a difference, in per cent of the width; zero is in the middle."""
+        return 50 + 50 * max(-1.0, min(1.0, difference / self.reach))
+
+
+def scale_for(rules: Iterable[ComparedRule], margin: float) -> IntervalScale:
+    """A scale that shows every interval of `rules`."""
+    found = [rule.whole.found.difference for rule in rules]
+    ends = [abs(end) for difference in found if difference is not None for end in (difference.low, difference.high)]
+    return IntervalScale(_ROOM * max([_LEAST, margin, *ends]), margin)
+
+
+def interval_chart(difference: Difference, scale: IntervalScale) -> Markup:
+    """One difference."""
+    low, value, high = (scale.x(end) for end in (difference.low, difference.value, difference.high))
+    middle = _HEIGHT / 2
+    drawn = [
+        line("zero", "50%", "50%", 0, _HEIGHT),
+        line("margin", f"{scale.x(-scale.margin):.2f}%", f"{scale.x(-scale.margin):.2f}%", 0, _HEIGHT),
+        line("interval", f"{low:.2f}%", f"{high:.2f}%", middle, middle),
+        *(line("interval", f"{end:.2f}%", f"{end:.2f}%", middle - _END, middle + _END) for end in (low, high)),
+        f'<circle class="dot" cx="{value:.2f}%" cy="{middle:g}" r="3.5"/>',
+    ]
+    said = (
+        f"Difference {points(difference.value)} points, 95 % interval {points(difference.low)} to "
+        f"{points(difference.high)}; the margin is at {points(-scale.margin)}"
+    )
+    return Markup('<svg class="difference" width="100%" height="{}" role="img" aria-label="{}">{}</svg>').format(
+        f"{_HEIGHT:g}", said, Markup("".join(drawn))
+    )
+
 
 _FILTERS = parameters_of(SidesQuery)
 _PARAMETERS = ("a", "b", *(item.name for item in _FILTERS), "margin", "full")

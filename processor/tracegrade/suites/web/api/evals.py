@@ -14,8 +14,7 @@ from tracegrade.history.runs.run_changes import delete_stored_run
 from tracegrade.model.errors import NotFound
 from tracegrade.store.runs import State
 from tracegrade.suites.imported import rule_id_of
-from tracegrade.suites.jobs.best import best_request
-from tracegrade.suites.jobs.submit import cancel, delete_with_runs, submit
+from tracegrade.suites.jobs.submit import best_request, cancel, delete_with_runs, submit
 from tracegrade.suites.jobs.suite_job import scores_of
 from tracegrade.suites.jobs.suite_request import suite_request
 from tracegrade.suites.keeping import known_suite

@@ -6,7 +6,7 @@ from pydantic import AfterValidator, AliasChoices, Field
 
 from tracegrade.store.runs import Kind, ReportedKind
 from tracegrade.suites.imported import SuiteError
-from tracegrade.suites.runs.experiment_changes import LONGEST_DESCRIPTION
+from tracegrade.suites.runs.experiments import LONGEST_DESCRIPTION
 from tracegrade.suites.stored import storable
 from tracegrade.web.api.documents import WITHOUT_NUL, Document, SentDocument, SentId
 

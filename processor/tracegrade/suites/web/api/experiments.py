@@ -14,8 +14,7 @@ from tracegrade.history.runs.experiments import EntryStanding, experiment_called
 from tracegrade.history.runs.run_changes import delete_with_runs
 from tracegrade.store.runs import Entry, Experiment, stored_experiments
 from tracegrade.suites.runs.evals import Eval, EvalStanding, EvalTimeline, eval_timeline
-from tracegrade.suites.runs.experiment_changes import change, make, pin_eval
-from tracegrade.suites.runs.experiment_deletion import delete_experiment_alone
+from tracegrade.suites.runs.experiments import change_experiment, delete_experiment_alone, make_experiment, pin_eval
 from tracegrade.suites.store.suites import suite_heads
 from tracegrade.suites.web.api.experiment_documents import (
     BestDocument,
@@ -82,7 +81,7 @@ def create_tool_experiment(
 ) -> ExactJson:
     """Makes an experiment, about a stored suite or none, which has no runs yet."""
     name = sent.name.strip()
-    make(
+    make_experiment(
         sources.config.store_url,
         query.tenant,
         name,
@@ -172,7 +171,7 @@ def update_tool_experiment(
 ) -> ExactJson:
     """Changes name and description; what is left out stays, and so does the id. Runs keep their names."""
     new_name = None if sent.name is None else sent.name.strip()
-    name = change(
+    name = change_experiment(
         sources.config.store_url,
         query.tenant,
         called(sources, query.tenant, experiment_id).name,

@@ -11,12 +11,11 @@ from starlette.responses import RedirectResponse, Response
 from tracegrade.history.runs.experiments import Timeline
 from tracegrade.model.errors import NotPossible, TraceGradeError
 from tracegrade.store.errors import StoreError
-from tracegrade.suites.jobs.best import best_request
-from tracegrade.suites.jobs.submit import submit
+from tracegrade.suites.jobs.submit import best_request, submit
 from tracegrade.suites.jobs.suite_request import SuiteRequest
 from tracegrade.suites.keeping import NoSuchSuite
 from tracegrade.suites.runs.cases import is_suite_run
-from tracegrade.suites.runs.experiment_changes import make
+from tracegrade.suites.runs.experiments import make_experiment
 from tracegrade.suites.store.suites import suite_heads
 from tracegrade.suites.web.addresses import eval_address
 from tracegrade.web.addresses import experiment_address
@@ -47,7 +46,7 @@ async def begin(request: Request) -> Response:
     name, suite = written.get("name", "").strip(), written.get("suite", "") or None
     description = written.get("description", "").replace("\r\n", "\n").strip()
     url = sources_of(request).config.store_url
-    await run_in_threadpool(make, url, tenant, name, suite=suite, description=description)
+    await run_in_threadpool(make_experiment, url, tenant, name, suite=suite, description=description)
     return RedirectResponse(experiment_address(name, tenant), 303)
 
 

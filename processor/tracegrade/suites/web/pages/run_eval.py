@@ -13,7 +13,7 @@ from tracegrade.store.runs import stored_experiments
 from tracegrade.suites.jobs.submit import submit
 from tracegrade.suites.jobs.suite_request import suite_request
 from tracegrade.suites.models.asking import TOOL_CHOICES
-from tracegrade.suites.runs.experiment import OtherSuite
+from tracegrade.suites.runs.experiments import OtherSuite
 from tracegrade.suites.store.jobs import stored_job
 from tracegrade.suites.store.suites import suite_heads
 from tracegrade.suites.web.addresses import eval_address
