@@ -22,11 +22,18 @@ USER_ROLES = ("user", "human")
 ASSISTANT_ROLES = ("assistant", "model", "ai", "")
 
 _RESULTS = attrgetter("results")
-_CALL_TYPES = frozenset({"tool_call", "server_tool_call", "tool_use", "tool-call", "function_call"})
-_ID_KEYS = ("call_id", "id", "tool_call_id", "tool_use_id", "toolUseId", "toolCallId", "ref")
-_RESULT_TYPES = frozenset(
-    {"tool_call_response", "server_tool_call_response", "tool_result", "tool-result", "function_call_output"}
+# Tools that the provider runs itself are called like any other: Anthropic's server_tool_use, OpenAI's mcp_call.
+CALL_TYPES = frozenset(
+    {"tool_call", "server_tool_call", "tool_use", "server_tool_use", "mcp_tool_use", "tool-call", "function_call"}
+    | {"custom_tool_call", "mcp_call"}
 )
+_ID_KEYS = ("call_id", "id", "tool_call_id", "tool_use_id", "toolUseId", "toolCallId", "ref")
+RESULT_TYPES = frozenset(
+    {"tool_call_response", "server_tool_call_response", "tool_result", "tool-result", "function_call_output"}
+    | {"custom_tool_call_output"}
+)
+_RESULT_SUFFIX = "_tool_result"  # Anthropic's of its own tools: web_search_tool_result
+_RESULT_ROLES = ("tool", "function")  # the latter before there were tools
 # Calls and results as the only member of a part: Bedrock and Strands, Gemini in both spellings, Haystack, Genkit.
 _CALL_MEMBERS = ("toolUse", "functionCall", "function_call", "tool_call", "toolRequest")
 _RESULT_MEMBERS = ("toolResult", "tool_call_result", "toolResponse")
@@ -43,7 +50,9 @@ _EVENT_FIELDS = frozenset(
         *(s.INPUT_MESSAGES, s.OUTPUT_MESSAGES, s.PROMPT_CONTENT, s.COMPLETION_CONTENT),
     }
 )
-_ITEM_TYPES = frozenset({"function_call", "function_call_output"})
+_ITEM_TYPES = frozenset(
+    {"function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output", "mcp_call"}
+)
 # LangChain's words for roles, in `type` or, of a serialised object, as the class.
 _LANGCHAIN_ROLES = {
     "human": "user",
@@ -297,7 +306,7 @@ def _is_message(value: dict[str, JsonValue]) -> bool:
 
 def _append_part(items: list[JsonValue], part: dict[str, JsonValue]) -> None:
     """Calls in a row are one message, and so are results: OpenAI's Responses lists them beside messages."""
-    role = "tool" if part["type"] == "function_call_output" else "assistant"
+    role = "tool" if part["type"] in RESULT_TYPES else "assistant"
     last = items[-1] if items else None
     if isinstance(last, dict) and last.get("role") == role:
         parts = last.get("parts")
@@ -330,7 +339,7 @@ def read_message(value: dict[str, JsonValue], position: int, role: str = "") -> 
     """One message; `position` is its place among its turn's messages, `role` its role where it does not say one."""
     found = value.get("role")
     content = value.get("content")
-    if type(content) is str and type(found) is str and len(value) == 2 and found != "tool":
+    if type(content) is str and type(found) is str and len(value) == 2 and found not in _RESULT_ROLES:
         return Message(found, content)  # nearly all
     role = found if isinstance(found, str) else role
     texts: list[str] = []
@@ -347,11 +356,14 @@ def read_message(value: dict[str, JsonValue], position: int, role: str = "") -> 
         for index, item in enumerate(tool_calls if isinstance(tool_calls, list) else []):
             if isinstance(item, dict) and (call := _chat_completions_call(item, f"{position}/{index}")):
                 calls.append(call)
+    if not calls and isinstance(function := value.get("function_call"), dict):
+        asked = _chat_completions_call({"function": function}, f"{position}/0")
+        calls += [asked] if asked is not None else []
     if "tool_call_id" in value and not calls and role in ASSISTANT_ROLES:
         asked = _call_as_text(content, value["tool_call_id"], f"{position}/0")
         if asked is not None:
             return Message(role, "", (asked,))
-    is_result = role == "tool" or ("tool_call_id" in value and call_id(value["tool_call_id"]) is not None)
+    is_result = role in _RESULT_ROLES or ("tool_call_id" in value and call_id(value["tool_call_id"]) is not None)
     if is_result and not results and not calls:
         shown = "\n".join(texts) if texts else content
         name = value.get("name")
@@ -458,10 +470,12 @@ def _read_parts(
             text = part.get("content", part.get("text"))
             if isinstance(text, str):
                 texts.append(text)
-        elif isinstance(kind, str) and kind in _CALL_TYPES:
+        elif isinstance(kind, str) and kind in CALL_TYPES:
             if call := _part_call(part, f"{position}/{index}"):
                 calls.append(call)
-        elif isinstance(kind, str) and kind in _RESULT_TYPES:
+                if kind == "mcp_call" and (result := _own_result(part, call)) is not None:
+                    results.append(result)
+        elif isinstance(kind, str) and (kind in RESULT_TYPES or kind.endswith(_RESULT_SUFFIX)):
             results.append(_part_result(part))
         elif (inner := _member(part, _CALL_MEMBERS)) is not None:
             if call := _part_call(inner, f"{position}/{index}"):
@@ -503,9 +517,19 @@ def _part_result(part: dict[str, JsonValue]) -> ShownResult:
     if isinstance(shown, dict) and shown.keys() == {"type", "value"}:  # AI SDK: text, json, content, error-text, ...
         failed = failed or str(shown["type"]).startswith("error-")
         shown = shown["value"]
+    elif isinstance(shown, dict) and str(shown.get("type")).endswith("_tool_result_error"):  # Anthropic's own tools
+        failed = True
     origin = part.get("origin")  # Haystack: the call that the result is of
     found = _part_id(part) or (_part_id(origin) if isinstance(origin, dict) else None)
     return ShownResult(found, shown, failed)
+
+
+def _own_result(part: dict[str, JsonValue], call: RequestedCall) -> ShownResult | None:
+    """What OpenAI's item of a call to an MCP server says came of it; None while that is not known."""
+    if (error := part.get("error")) is not None:
+        return ShownResult(call.call_id, error, failed=True)
+    output = part.get("output")
+    return None if output is None else ShownResult(call.call_id, output)
 
 
 def _part_id(part: dict[str, JsonValue]) -> str | None:
@@ -516,12 +540,16 @@ def _part_id(part: dict[str, JsonValue]) -> str | None:
 
 
 def _chat_completions_call(item: dict[str, JsonValue], path: str) -> RequestedCall | None:
-    """``{id, type, function: {name, arguments}}``, also with name and arguments beside the id, or within one member."""
+    """``{id, type, function: {name, arguments}}``, also with name and arguments beside the id, or within one member.
+
+    OpenAI's tools that take a text are ``{id, type, custom: {name, input}}``.
+    """
     if isinstance(inner := item.get("tool_call"), dict):
         item = inner
-    function = item.get("function")
+    function = item.get("function", item.get("custom"))
     body = function if isinstance(function, dict) else item
     name = body.get("name")
     if not isinstance(name, str) or not name:
         return None
-    return RequestedCall(name, _part_id(item), body.get("arguments", body.get("args")), path)
+    arguments = next((body[key] for key in ("arguments", "args", "input") if key in body), None)
+    return RequestedCall(name, _part_id(item), arguments, path)

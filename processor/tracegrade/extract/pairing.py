@@ -41,6 +41,7 @@ from tracegrade.extract.witnesses import (
     open_arguments,
     open_output,
 )
+from tracegrade.model.handoff import passes_on
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolError
 
@@ -321,7 +322,10 @@ _PASSES: tuple[tuple[Callable[[Execution], object], Callable[[ToolRequest], obje
 
 
 def _drop_handoffs(requests: Sequence[ToolRequest], handoffs: Sequence[Node]) -> None:
-    """Mark the requests that handoff spans answer, which are no tool calls: the latest open request before each."""
+    """Mark the requests that handoff spans answer, which are no tool calls: the latest open request before each.
+
+    Of several, the latest that is named as a handoff: a model may ask for other tools in the same message.
+    """
     waiting: dict[Node | None, list[ToolRequest]] = {}
     known = 0
     for node in handoffs:
@@ -329,11 +333,11 @@ def _drop_handoffs(requests: Sequence[ToolRequest], handoffs: Sequence[Node]) ->
             waiting.setdefault(requests[known].node.run, []).append(requests[known])
             known += 1
         before = waiting.get(node.run, [])
-        while before:
-            request = before.pop()
-            if not request.taken:
-                request.taken = True
-                break
+        while before and before[-1].taken:
+            before.pop()
+        latest = [request for request in reversed(before[-_MAX_SAME_ID:]) if not request.taken]
+        for request in latest[:1]:
+            next((each for each in latest if passes_on(each.call.name)), request).taken = True
 
 
 def _needs_answer(execution: Execution) -> bool:

@@ -140,8 +140,9 @@ def _is_text_of_model(key: str) -> bool:
 
 
 def says_tool_calls(span: Span) -> bool:
-    """Whether a model's finish reason says that it asks for tools."""
-    return any(is_finish_reason(key) and "tool" in str(value).lower() for key, value in span.attributes.items())
+    """Whether a model's finish reason says that it asks for tools, or for a function, as before there were tools."""
+    said = (str(value).lower() for key, value in span.attributes.items() if is_finish_reason(key))
+    return any("tool" in reason or "function" in reason for reason in said)
 
 
 def without_steps_of_calls(unread: Sequence[Span], spans: Sequence[Span], calls: Sequence[ToolCall]) -> list[Span]:

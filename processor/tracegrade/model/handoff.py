@@ -50,6 +50,11 @@ def plain_name(name: str) -> str:
     return _NO_WORD.sub("_", name.lower()).strip("_")
 
 
+def passes_on(tool: str) -> bool:
+    """Whether a tool's name says that a call of it passes the task on, as in `passed_on_to`."""
+    return _PASSES_ON.fullmatch(plain_name(tool)) is not None
+
+
 def passed_on_to(call: ToolCall) -> str | None:
     """The agent to which a call passes the task on, "" where it does not say to which; None: it is no handoff.
 

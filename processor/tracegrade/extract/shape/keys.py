@@ -62,8 +62,8 @@ def names_agent(key: str) -> bool:
 # JSON, JSON in quotes, a typed text, and the repr of an object.
 _MAY_BE_STRUCTURE = re.compile(r'\s*(?:[\[{"@]|[A-Z]\w*\()')
 _OF_MESSAGES = re.compile(
-    r"""\b(?:role|parts|tool_?calls?|toolCalls?|tool_?use|toolUse|tool_?results?|toolResult|tool_?name|toolName"""
-    r"""|tool\.name|function|function_call|functionCall|functionResponse|lc_kwargs|kwargs)\b"""
+    r"""\b(?:role|parts|(?:custom_)?tool_?calls?|toolCalls?|(?:server_|mcp_)?tool_?use|mcp_call|toolUse|tool_?results?"""
+    r"""|toolResult|tool_?name|toolName|tool\.name|function|function_call|functionCall|functionResponse|lc_kwargs|kwargs)\b"""
 )
 _OPENS_JSON = frozenset("{[")
 _OF_WORK = re.compile(f'{_OF_MESSAGES.pattern}|(?i:["_ ]tool|llm|model)')

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from tracegrade.extract.decode.values import call_id, is_masked
 from tracegrade.extract.document import OWN, nested, parsed
-from tracegrade.extract.messages import ASSISTANT_ROLES, read_messages, unwrapped
+from tracegrade.extract.messages import ASSISTANT_ROLES, CALL_TYPES, RESULT_TYPES, read_messages, unwrapped
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
 from tracegrade.extract.shape.dialect import SHAPE
@@ -32,10 +32,7 @@ _CLOSED = frozenset(
     | {"definitions", "definition", "schema", "tools", "functions", "declarations", "headers"}
 )
 _ROLES = {"user": "user", "human": "user", "assistant": "assistant", "system": "system", "tool": "tool"}
-_ITEM_TYPES = frozenset(
-    {"function_call", "function_call_output", "tool_use", "tool_result", "tool_call", "tool-call", "tool-result"}
-    | {"tool_call_response"}
-)
+_ITEM_TYPES = CALL_TYPES | RESULT_TYPES
 _OF_ITEMS = frozenset(
     {"name", "id", "call_id", "tool_call_id", "tool_use_id", "toolCallId", "toolName", "arguments", "input", "output"}
     | {"content", "result", "response"}
@@ -392,7 +389,7 @@ def message_of(value: dict[str, JsonValue]) -> JsonValue:
     value = unwrapped(value)
     kind = value.get("type")
     if "role" not in value and isinstance(kind, str) and kind in _ITEM_TYPES:
-        is_call = kind in ("function_call", "tool_use", "tool_call", "tool-call")
+        is_call = kind in CALL_TYPES
         return {"role": "assistant" if is_call else "tool", "parts": [value]}
     if "role" not in value and any(isinstance(value.get(key), dict) for key in _PART_MEMBERS):
         is_call = any(key in value for key in ("functionCall", "function_call", "toolUse", "toolRequest"))
