@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from build.kept import Kept, secret_trace
 from build.redaction import MAIL, one_span
+from build.served_folder import ServedFolder, secret_trace
 from tracegrade.cli import main
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry
@@ -77,7 +77,7 @@ def test_nothing_found_is_said(tmp_path: Path) -> None:
 
 
 def test_stored_traces_are_looked_at(tmp_path: Path) -> None:
-    Kept(tmp_path).receive(secret_trace(1, "ann@corp.io"))
+    ServedFolder(tmp_path).receive(secret_trace(1, "ann@corp.io"))
     result = run("--dry-run", "--store", "--data-dir", str(tmp_path), "--format", "json")
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     assert {row["place"]: row["count"] for row in rows if row["detector"] == "email"} == {

@@ -4,12 +4,12 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from build.kept import Kept, secret_trace
+from build.served_folder import ServedFolder, secret_trace
 from tracegrade.cli import main
 
 
 def test_of_a_user_who_is_masked_nothing_is_promised(tmp_path: Path) -> None:
-    kept = Kept(tmp_path / "data")
+    kept = ServedFolder(tmp_path / "data")
     kept.receive(secret_trace(1, "a", user="[redacted:email]"))
     settings = tmp_path / "config.yaml"
     settings.write_text("data_dir: data\nredaction: {detectors: all}\n")
@@ -27,7 +27,7 @@ def test_of_a_user_who_is_masked_nothing_is_promised(tmp_path: Path) -> None:
 
 
 def test_of_traces_without_values_it_is_said_that_nobody_knows_whose_they_are(tmp_path: Path) -> None:
-    kept = Kept(tmp_path / "data")
+    kept = ServedFolder(tmp_path / "data")
     kept.receive(secret_trace(1, "a", user="ann"))
     settings = tmp_path / "config.yaml"
     settings.write_text("data_dir: data\nstore: {values_retention: 2d}\n")

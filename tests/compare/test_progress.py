@@ -5,7 +5,7 @@ from pathlib import Path
 from build import store_with
 from build.releases import traces
 from tracegrade.compare.compare import Wanted, compare
-from tracegrade.compare.progress import Advance, LookedThrough
+from tracegrade.compare.progress import Advance, ScanProgress
 from tracegrade.compare.sides import side_of
 from tracegrade.store.open import reading_store
 from tracegrade.store.result_filter import ResultFilter
@@ -32,11 +32,11 @@ def test_each_bar_has_a_total_and_reaches_it(tmp_path: Path) -> None:
 
 
 def test_what_is_further_along_of_numbers_and_traces_is_told() -> None:
-    looked = LookedThrough((1, 1000), 100)
+    looked = ScanProgress((1, 1000), 100)
     assert looked.total == 100
     steps = [looked.steps_to(901, 5), looked.steps_to(801, 60), looked.steps_to(101, 60), looked.steps_to(1, 130)]
     assert steps == [10, 50, 30, 10]
 
 
 def test_a_side_without_traces_has_a_total_of_none() -> None:
-    assert LookedThrough(None, 100).total == 0
+    assert ScanProgress(None, 100).total == 0

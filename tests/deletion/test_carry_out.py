@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from build.engines import BACKENDS, POSTGRESQL, without_tables
-from build.kept import Kept, id_of, packed_rows, pieces_of, secret_trace
 from build.otlp import tool_span
+from build.served_folder import ServedFolder, id_of, packed_rows, pieces_of, secret_trace
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.codec.results import decode_result, is_erased, unpack_summary
 from tracegrade.deletion.carry_out import erase_from_journal, erase_from_results
@@ -79,9 +79,9 @@ def store_url(request: pytest.FixtureRequest) -> str:
     return POSTGRESQL
 
 
-def filled(folder: Path, store_url: str = "") -> Kept:
+def filled(folder: Path, store_url: str = "") -> ServedFolder:
     """Traces 1 and 3 hold the secret, one of them of a session with trace 4; 2 shares a request with 1."""
-    kept = Kept(folder, store_url)
+    kept = ServedFolder(folder, store_url)
     first, second = secret_trace(1, SECRET, SESSION, USER), secret_trace(2, "harmless")
     kept.receive(first[1:] + second[:1], [*first[:1], *second[1:]], secret_trace(4, "also harmless", SESSION))
     kept.alert_about(id_of(1), id_of(2))
@@ -89,12 +89,12 @@ def filled(folder: Path, store_url: str = "") -> Kept:
     return kept
 
 
-def of_traces(kept: Kept) -> list[str]:
+def of_traces(kept: ServedFolder) -> list[str]:
     """The canonical results that the journal gives, without those of sessions: what they are about has changed."""
     return [line for line in kept.replayed() if '"kind":"session"' not in line]
 
 
-def pieces(kept: Kept, *trace_ids: bytes) -> list[bytes]:
+def pieces(kept: ServedFolder, *trace_ids: bytes) -> list[bytes]:
     """What traces are recognised by in files, whether as they came or packed."""
     reader = JournalReader(kept.folder / "results")
     records = [decode_result(record.payload) for record in reader.read(reader.first())]
@@ -103,25 +103,25 @@ def pieces(kept: Kept, *trace_ids: bytes) -> list[bytes]:
     return [SECRET.encode(), *packed_rows(r for r in records if not hex_ids.isdisjoint({r.trace.trace_id}))]
 
 
-def carry_out(kept: Kept, choice: Choice, *trace_ids: bytes) -> Deletion:
+def carry_out(kept: ServedFolder, choice: Choice, *trace_ids: bytes) -> Deletion:
     asked = Deletions(kept.folder).request(choice, frozenset(trace_ids))
     return run_deletion_offline(kept.config, asked)
 
 
 @pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+def full(tmp_path_factory: pytest.TempPathFactory) -> ServedFolder:
     return filled(tmp_path_factory.mktemp("full"))
 
 
 @given(st.sampled_from(STEPS), st.integers(0, 3), st.booleans())
 def test_a_kill_at_any_step_leaves_a_deletion_that_is_finished_later(
-    full: Kept, step: str, at: int, after: bool
+    full: ServedFolder, step: str, at: int, after: bool
 ) -> None:
     known = pieces(full, id_of(1), id_of(3))
     assert full.files_with(*known)
     others = [line for line in of_traces(full) if id_of(1).hex() not in line and id_of(3).hex() not in line]
     with tempfile.TemporaryDirectory() as folder:
-        kept = Kept(shutil.copytree(full.folder, Path(folder) / "kept"))
+        kept = ServedFolder(shutil.copytree(full.folder, Path(folder) / "kept"))
         deletions = Deletions(kept.folder)
         asked = deletions.request(Choice(user=USER))
         try:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from build.kept import Kept, id_of, secret_trace
+from build.served_folder import ServedFolder, id_of, secret_trace
 from tracegrade.assemble.closed_traces import DELETED, ClosedTraces
 from tracegrade.deletion.request import Choice, Deletion, Deletions
 from tracegrade.model.tenant_mark import MarkedOf, tenant_mark
@@ -18,19 +18,19 @@ SESSION, USER = "one-conversation", "one-user"
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Kept:
+def kept(tmp_path: Path) -> ServedFolder:
     """The same trace, session and user at two tenants."""
-    kept = Kept(tmp_path)
+    kept = ServedFolder(tmp_path)
     kept.receive(secret_trace(1, OWN, SESSION, USER), tenant="acme")
     kept.receive(secret_trace(1, OTHERS, SESSION, USER), tenant="globex")
     return kept
 
 
-def carry_out(kept: Kept, choice: Choice, *trace_ids: bytes) -> Deletion:
+def carry_out(kept: ServedFolder, choice: Choice, *trace_ids: bytes) -> Deletion:
     return run_deletion_offline(kept.config, Deletions(kept.folder).request(choice, frozenset(trace_ids)))
 
 
-def stored(kept: Kept) -> list[str]:
+def stored(kept: ServedFolder) -> list[str]:
     """Whose traces and sessions are stored."""
     with reading_store(kept.config.store_url) as connection:
         return sorted(connection.execute(select(traces.c.tenant)).scalars())
@@ -46,7 +46,7 @@ def stored(kept: Kept) -> list[str]:
     ],
     ids=["id", "session", "user", "time"],
 )
-def test_only_what_is_the_tenants_goes(kept: Kept, choice: Choice, trace_ids: list[bytes]) -> None:
+def test_only_what_is_the_tenants_goes(kept: ServedFolder, choice: Choice, trace_ids: list[bytes]) -> None:
     assert kept.files_with(OWN.encode())
     assert stored(kept) == ["acme", "acme", "globex", "globex"]
     before = len(kept.files_with(OTHERS.encode()))
@@ -59,13 +59,13 @@ def test_only_what_is_the_tenants_goes(kept: Kept, choice: Choice, trace_ids: li
     assert kept.replayed()
 
 
-def test_without_a_tenant_it_goes_from_all(kept: Kept) -> None:
+def test_without_a_tenant_it_goes_from_all(kept: ServedFolder) -> None:
     done = carry_out(kept, Choice(), id_of(1))
     assert done.deleted.traces == 2
     assert kept.files_with(OWN.encode(), OTHERS.encode()) == []
 
 
-def test_late_spans_are_known_by_their_tenant_too(kept: Kept) -> None:
+def test_late_spans_are_known_by_their_tenant_too(kept: ServedFolder) -> None:
     carry_out(kept, Choice(tenant="acme"), id_of(1))
     deletions = Deletions(kept.folder)
     closed = ClosedTraces(deleted=deletions.tombstones())
@@ -74,7 +74,7 @@ def test_late_spans_are_known_by_their_tenant_too(kept: Kept) -> None:
     assert closed.came_deleted == {("acme", id_of(1))}
 
 
-def test_a_deletion_is_told_by_its_tenant_when_it_is_done(kept: Kept) -> None:
+def test_a_deletion_is_told_by_its_tenant_when_it_is_done(kept: ServedFolder) -> None:
     done = carry_out(kept, Choice(tenant="acme"), id_of(1))
     found = Deletions(kept.folder).find(done.id)
     assert found is not None

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from build.kept import Kept, id_of, secret_trace
 from build.parquet_files import names, rows
+from build.served_folder import ServedFolder, id_of, secret_trace
 from tracegrade.codec.results import decode_result
 from tracegrade.deletion.request import Choice, Deletion, Deletions
 from tracegrade.deliver.cut import Cut
@@ -30,7 +30,7 @@ class Analysed:
     """A data folder, and Parquet files of all its results: each in a file of its own, and all in one of another day."""
 
     def __init__(self, folder: Path) -> None:
-        self.kept = Kept(folder / "data")
+        self.kept = ServedFolder(folder / "data")
         self.settings = ParquetSettings(url=str(folder / "parquet"), include_values=True)
         self.kept.config = self.kept.config.model_copy(update={"parquet": self.settings})
         self.folder = folder / "parquet"

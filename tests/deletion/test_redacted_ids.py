@@ -7,8 +7,8 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from build import each
-from build.kept import Kept, id_of, secret_trace
 from build.otlp import payload, spans_of
+from build.served_folder import ServedFolder, id_of, secret_trace
 from tracegrade.deletion.request import Choice, Deletion, Deletions
 from tracegrade.model.signal import Signal
 from tracegrade.receive.redacted_ids import RedactedIds
@@ -34,7 +34,7 @@ SESSIONS: dict[str, dict[str, Any]] = {
 }
 
 
-class Redacting(Kept):
+class Redacting(ServedFolder):
     """A data folder whose receiver redacts by these settings."""
 
     def __init__(self, folder: Path, redaction: dict[str, Any]) -> None:
@@ -54,7 +54,7 @@ def take(
     kept.receive(spans, tenant=tenant, **how)
 
 
-def carry_out(kept: Kept, choice: Choice) -> Deletion:
+def carry_out(kept: ServedFolder, choice: Choice) -> Deletion:
     return run_deletion_offline(kept.config, Deletions(kept.folder).request(choice, frozenset()))
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from build.engines import POSTGRESQL, needs_postgresql, without_tables
 from build.everything import places_of
-from build.kept import Kept, id_of, secret_trace
+from build.served_folder import ServedFolder, id_of, secret_trace
 from tracegrade.deletion.request import Choice, Deletion, Deletions
 from tracegrade.deletion.shared import KEPT_NS, SharedDeletions, share_deletions
 from tracegrade.journal.lock import FolderLock
@@ -25,22 +25,22 @@ KAFKA = {"brokers": ["127.0.0.1:1"]}
 
 
 @pytest.fixture
-def first(tmp_path: Path) -> Kept:
+def first(tmp_path: Path) -> ServedFolder:
     without_tables(POSTGRESQL)
-    return Kept(tmp_path / "first", POSTGRESQL)
+    return ServedFolder(tmp_path / "first", POSTGRESQL)
 
 
 @pytest.fixture
-def second(first: Kept, tmp_path: Path) -> Kept:
-    return Kept(tmp_path / "second", POSTGRESQL)
+def second(first: ServedFolder, tmp_path: Path) -> ServedFolder:
+    return ServedFolder(tmp_path / "second", POSTGRESQL)
 
 
-def _delete(kept: Kept, choice: Choice, *traces: int) -> Deletion:
+def _delete(kept: ServedFolder, choice: Choice, *traces: int) -> Deletion:
     asked = Deletions(kept.folder).request(choice, frozenset(map(id_of, traces)))
     return run_deletion_offline(kept.config, asked)
 
 
-def _take_over(kept: Kept) -> list[Deletion]:
+def _take_over(kept: ServedFolder) -> list[Deletion]:
     engine = open_store(POSTGRESQL)
     try:
         return SharedDeletions(kept.folder, engine).take_over()
@@ -48,7 +48,7 @@ def _take_over(kept: Kept) -> list[Deletion]:
         engine.dispose()
 
 
-def _places(kept: Kept, pieces: Sequence[str]) -> dict[str, set[str]]:
+def _places(kept: ServedFolder, pieces: Sequence[str]) -> dict[str, set[str]]:
     engine: Engine = open_store(POSTGRESQL)
     try:
         return places_of(kept.folder, engine, pieces, [])
@@ -56,7 +56,7 @@ def _places(kept: Kept, pieces: Sequence[str]) -> dict[str, set[str]]:
         engine.dispose()
 
 
-def test_another_data_folder_erases_what_it_has_of_the_same_trace(first: Kept, second: Kept) -> None:
+def test_another_data_folder_erases_what_it_has_of_the_same_trace(first: ServedFolder, second: ServedFolder) -> None:
     first.receive(secret_trace(1, SECRET), secret_trace(2, "another one"))
     second.receive(secret_trace(1, SECRET))  # as where requests of one trace come to both
     assert _delete(first, Choice(), 1).state == "done"
@@ -69,7 +69,9 @@ def test_another_data_folder_erases_what_it_has_of_the_same_trace(first: Kept, s
     assert _places(first, ["another one"]) != {}
 
 
-def test_it_is_taken_over_once_also_after_a_restart_and_not_by_who_was_asked(first: Kept, second: Kept) -> None:
+def test_it_is_taken_over_once_also_after_a_restart_and_not_by_the_one_asked(
+    first: ServedFolder, second: ServedFolder
+) -> None:
     first.receive(secret_trace(1, SECRET, session="chat"))
     _delete(first, Choice(session="chat", tenant="default"))
     assert _take_over(first) == []
@@ -83,7 +85,7 @@ def test_it_is_taken_over_once_also_after_a_restart_and_not_by_who_was_asked(fir
 
 
 def test_one_that_is_killed_before_it_noted_that_takes_it_over_again(
-    first: Kept, second: Kept, monkeypatch: pytest.MonkeyPatch
+    first: ServedFolder, second: ServedFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first.receive(secret_trace(1, SECRET))
     _delete(first, Choice(), 1)
@@ -99,7 +101,7 @@ def test_one_that_is_killed_before_it_noted_that_takes_it_over_again(
     assert [each.trace_ids for each in Deletions(second.folder).waiting("resolved")] == [{id_of(1)}]
 
 
-def test_what_found_nothing_or_is_too_old_is_told_to_nobody(first: Kept, second: Kept) -> None:
+def test_what_found_nothing_or_is_too_old_is_told_to_nobody(first: ServedFolder, second: ServedFolder) -> None:
     first.receive(secret_trace(1, SECRET))
     assert _delete(first, Choice(session="of nobody")).found_nothing
     engine = open_store(POSTGRESQL)
@@ -110,7 +112,7 @@ def test_what_found_nothing_or_is_too_old_is_told_to_nobody(first: Kept, second:
     assert _take_over(second) == []
 
 
-def test_over_kafka_a_judge_without_a_receive_role_does_its_part(first: Kept, second: Kept) -> None:
+def test_over_kafka_a_judge_without_a_receive_role_does_its_part(first: ServedFolder, second: ServedFolder) -> None:
     first.receive(secret_trace(1, SECRET))
     _delete(first, Choice(), 1)
     journal = second.config.journal.model_validate({"kafka": KAFKA})

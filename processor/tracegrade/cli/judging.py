@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tracegrade.pipeline.workers import ReplayJob
     from tracegrade.rule.rule_set import RuleSet
 
-Shown = TypeVar("Shown")
+Output = TypeVar("Output")
 
 
 def cores() -> int:
@@ -40,11 +40,11 @@ def judged_and_shown(
     sources: tuple[str, ...],
     config: "Config",
     rule_set: "RuleSet",
-    job: "ReplayJob[Shown]",
+    job: "ReplayJob[Output]",
     jobs: int,
     report: "SourceReport",
     selection: "Selection | None" = None,
-) -> "Iterable[Shown]":
+) -> "Iterable[Output]":
     """What is shown and stored of each judged trace and session, in the order in which they closed.
 
     With a `selection`, traces of other times need not be judged; the `job` leaves them out. What is not read of the

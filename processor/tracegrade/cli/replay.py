@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tracegrade.rule.rule_set import RuleSet
     from tracegrade.store.runs import Run
 
-    Shown = tuple[TraceKey, bytes, bytes]  # what is shown, and what is stored of it
+    ShownAndStored = tuple[TraceKey, bytes, bytes]  # what is shown, and what is stored of it
 
 _MAX_LISTED = 50
 
@@ -188,7 +188,7 @@ def judged_as_asked(
     return code
 
 
-def _job(asked: Asked, recording: "RecordedRun | None") -> "ReplayJob[Shown]":
+def _job(asked: Asked, recording: "RecordedRun | None") -> "ReplayJob[ShownAndStored]":
     from tracegrade.pipeline.replay import NOT_STORED
     from tracegrade.pipeline.workers import ReplayJob
 
@@ -209,7 +209,7 @@ def _replayed(
     settings_hash: str | None,
     units: "Callable[[Judged], tuple[Any, ...]] | None",
     judged: "Judged",
-) -> "Shown | None":
+) -> "ShownAndStored | None":
     """What is shown of `judged`, if it is selected, by its key; packed, since all is held to the end.
 
     With it what is stored of it in `run`; nothing without a `settings_hash`. `units` gives what a comparison needs.

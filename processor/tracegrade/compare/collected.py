@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from tracegrade.compare.behaviour import SideBehaviour
 from tracegrade.compare.measures import SideMeasures
-from tracegrade.compare.progress import Advance, LookedThrough, Progress
+from tracegrade.compare.progress import Advance, Progress, ScanProgress
 from tracegrade.compare.sides import Side, nothing_in
 from tracegrade.compare.store.sides import SideSeries, side_rows
 from tracegrade.compare.tally import RuleKey, RuleTallies, RuleTexts, with_several_evaluations
@@ -96,7 +96,7 @@ def collect(
         CompareError: there is none.
     """
     rows = side_rows(connection, side.result_filter, chosen)
-    looked = LookedThrough(numbers_of(connection, side.result_filter), MOST_TRACES)
+    looked = ScanProgress(numbers_of(connection, side.result_filter), MOST_TRACES)
     with progress(f"{side.text}: traces read", looked.total) as advance:
         found = collected(_with_progress(rows, looked, advance), side, chosen, texts, cost_of, behaviour=behaviour)
     if not found.tallies:
@@ -125,7 +125,7 @@ def collected(
     return reader.found
 
 
-def _with_progress(rows: Iterable[Sequence[Any]], looked: LookedThrough, advance: Advance) -> Iterator[Sequence[Any]]:
+def _with_progress(rows: Iterable[Sequence[Any]], looked: ScanProgress, advance: Advance) -> Iterator[Sequence[Any]]:
     """The same rows, with their progress."""
     traces = 0
     for some in rows:

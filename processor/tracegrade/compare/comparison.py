@@ -10,7 +10,7 @@ from tracegrade.compare.bootstrap import times_for
 from tracegrade.compare.collected import Unit, UnitKey
 from tracegrade.compare.measures import Measures
 from tracegrade.compare.needed import Needed, results_needed
-from tracegrade.compare.pairing import Found, Kept, apart, difference_of
+from tracegrade.compare.pairing import Found, SamplingRates, apart, difference_of
 from tracegrade.compare.tally import RuleKey, SideTallies
 from tracegrade.compare.verdict import FAMILIES, Family, Verdict, exit_code, family_of, holm, is_failure, verdict
 from tracegrade.model.field_schema import json_of
@@ -226,7 +226,7 @@ def by_results(
     """
     times = times_for(max(rules, len(compared)))
 
-    def of(key: UnitKey, of_a: Tally, of_b: Tally, kept: Kept) -> Compared:
+    def of(key: UnitKey, of_a: Tally, of_b: Tally, kept: SamplingRates) -> Compared:
         units_a, units_b = a.units.get(key, ()), b.units.get(key, ())
         return Compared(of_a, of_b, difference_of(units_a, units_b, of_a, of_b, times, kept))
 
@@ -238,7 +238,7 @@ def _numbers(
     b: SideTallies,
     compared: Sequence[RuleKey],
     levels: Mapping[str, str],
-    compare: Callable[[UnitKey, Tally, Tally, Kept], Compared],
+    compare: Callable[[UnitKey, Tally, Tally, SamplingRates], Compared],
 ) -> list[Numbers]:
     found = []
     for key in compared:

@@ -17,10 +17,10 @@ from tracegrade.display import count
 from tracegrade.model.tally import Tally, Weighted
 
 PairedBy: TypeAlias = Literal["trace", "case", "prompt"]
-Kept: TypeAlias = tuple[float, float]
+SamplingRates: TypeAlias = tuple[float, float]
 """Sampling rate of passes relative to fails, on A and on B, where there are only passes or only fails."""
 
-ALL_KEPT: Kept = (1.0, 1.0)
+UNSAMPLED: SamplingRates = (1.0, 1.0)
 
 _LEAST_PAIRED = 0.5
 _MOST_CHANGES = 20
@@ -101,7 +101,7 @@ class _Pair(NamedTuple):
 
 
 def difference_of(
-    a: Sequence[Unit], b: Sequence[Unit], tally_a: Tally, tally_b: Tally, times: int, kept: Kept = ALL_KEPT
+    a: Sequence[Unit], b: Sequence[Unit], tally_a: Tally, tally_b: Tally, times: int, kept: SamplingRates = UNSAMPLED
 ) -> Found:
     """How the results `b` differ from `a`, by pairs where there are any, by clusters where results go together.
 
@@ -111,7 +111,7 @@ def difference_of(
         tally_a: their numbers.
         tally_b: likewise.
         times: how often a bootstrap draws.
-        kept: as in `Kept`.
+        kept: as in `SamplingRates`.
     """
     if not (a and b):
         return apart(tally_a, tally_b, kept)
@@ -135,8 +135,8 @@ def _ratio(tally: Tally, kept: float) -> float:
     return kept if (share := share_of(tally.passes, tally.fails, kept)) is None else share.ratio
 
 
-def apart(a: Tally, b: Tally, kept: Kept = ALL_KEPT) -> Found:
-    """How two tallies differ as results of different subjects, each by itself; `kept` as in `Kept`."""
+def apart(a: Tally, b: Tally, kept: SamplingRates = UNSAMPLED) -> Found:
+    """How two tallies differ as results of different subjects, each by itself; `kept` as in `SamplingRates`."""
     share_a, share_b = (share_of(tally.passes, tally.fails, of) for tally, of in zip((a, b), kept, strict=True))
     if share_a is None or share_b is None:
         return Found(None, f"nothing could be judged on {'A' if share_a is None else 'B'}")

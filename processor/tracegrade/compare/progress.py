@@ -16,7 +16,7 @@ def unseen(label: str, total: int | None) -> Iterator[Advance]:
     yield lambda steps: None
 
 
-class LookedThrough:
+class ScanProgress:
     """How much of the stored traces is looked through, newest first, in traces.
 
     How many of them are asked for is known only when all are read. The numbers that they may have are known, and

@@ -39,7 +39,7 @@ class PackedSession(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class NotKept:
+class Unjudgeable:
     """A trace or session that cannot be judged: of ``lacking`` traces, the spans are not there as they are read.
 
     ``problems`` say of which traces the spans are damaged, and how; of others, too few attributes were kept. ``of`` is
@@ -53,7 +53,7 @@ class NotKept:
 
 
 class LeftOut(NamedTuple):
-    """What is handed back of a trace or session that is not judged, as it is not ``chosen``, or as `NotKept` says."""
+    """A trace or session that is not judged: not ``chosen``, or `Unjudgeable`."""
 
     chosen: bool
     lacking: tuple[bytes, ...] = ()
@@ -61,7 +61,7 @@ class LeftOut(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept(Generic[T]):
+class Requirement(Generic[T]):
     """What must have been kept of a packed trace to judge it.
 
     ``is_enough`` is asked with the hash of the attribute filter of its spans, "" when that is not known; ``left_out``
@@ -70,7 +70,7 @@ class Kept(Generic[T]):
     """
 
     is_enough: Callable[[str], bool]
-    left_out: Callable[[NotKept], T]
+    left_out: Callable[[Unjudgeable], T]
     asks: bool
 
     @property

@@ -32,7 +32,7 @@ from tracegrade.model.errors import CannotTell, TraceGradeError
 from tracegrade.model.extraction import Extraction
 from tracegrade.pipeline.extracted_traces import ExtractedTrace
 from tracegrade.pipeline.judged import Judged, JudgedSession, JudgedTrace
-from tracegrade.pipeline.packed import Kept, NotKept, PackedSession, packed_trace
+from tracegrade.pipeline.packed import PackedSession, Requirement, Unjudgeable, packed_trace
 from tracegrade.pipeline.session_judge import session_of
 from tracegrade.rule.prices import Price, Prices
 from tracegrade.rule.reading import RuleReading
@@ -67,7 +67,7 @@ class ReplayJob(Generic[T]):
     prices: Mapping[str, Price]
     show: Callable[[Judged], T | None]
     rule_ids: Collection[str] | None = None
-    kept: Kept[T] | None = None
+    kept: Requirement[T] | None = None
 
 
 def shown_by_workers(judged: Iterable[Judged | Packed], job: ReplayJob[T], rule_set: RuleSet, jobs: int) -> Iterator[T]:
@@ -152,8 +152,8 @@ class _TraceJudge(Generic[T]):
                 return self._judge_and_show(packed.number, extract(packed.unpacked(), self._tool_name))
             of = extract(packed.unpacked(), self._tool_name) if kept.asks else None
         except Unreadable as error:
-            return kept.left_out(NotKept(packed.number, lacking, (_damage(packed, error),), None))
-        return kept.left_out(NotKept(packed.number, lacking, (), of))
+            return kept.left_out(Unjudgeable(packed.number, lacking, (_damage(packed, error),), None))
+        return kept.left_out(Unjudgeable(packed.number, lacking, (), of))
 
     def _shown_session(self, packed: PackedSession) -> T | None:
         kept, lacking = self._job.kept, list(packed.gone)
@@ -170,7 +170,7 @@ class _TraceJudge(Generic[T]):
         session = session_of(packed.known, packed.close_reason, extracted, self._rule_set.hash, packed.max_calls)
         if kept is not None and (lacking or not session.parts):
             of = session if session.parts else None
-            return kept.left_out(NotKept(packed.number, tuple(lacking), tuple(problems), of))
+            return kept.left_out(Unjudgeable(packed.number, tuple(lacking), tuple(problems), of))
         decisions = judge_session(session, self._rule_set, run=self._job.run, cost_of=self._cost_of)
         return self._job.show(JudgedSession(packed.number, session, decisions))
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from build import call, each
 from tracegrade.evaluate.criteria.compile import compile_expected
 from tracegrade.evaluate.criteria.data_flow import FromMatcher
-from tracegrade.evaluate.criteria.occurrences import NUMBER, SeenAnywhere, folded, holds_words, number_of
+from tracegrade.evaluate.criteria.occurrences import NUMBER, ScalarIndex, folded, holds_words, number_of
 from tracegrade.evaluate.criteria.text_matchers import text_of
 from tracegrade.evaluate.criteria.value_matchers import is_number
 from tracegrade.evaluate.evidence import Evidence
@@ -179,4 +179,4 @@ def test_a_value_takes_as_much_work_however_many_calls_came_before() -> None:
 )
 def test_the_worked_example_of_the_module(value: JsonValue, start: int, place: int) -> None:
     outputs = [{"city": "Rome", "price": 1200.5}, "New York: EUR 1,200.50", "York is north of Rome"]
-    assert SeenAnywhere([0, 1, 2], [*enumerate(outputs)]).first(value, start, 3, Work()) == place
+    assert ScalarIndex([0, 1, 2], [*enumerate(outputs)]).first(value, start, 3, Work()) == place

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from build.kept import id_of, secret_trace
 from build.otlp import agent_span, payload, spans_of, tool_span
 from build.served import Server, export, served
+from build.served_folder import id_of, secret_trace
 from tracegrade.cli import main
 from tracegrade.store.errors import StoreError
 from tracegrade.store.heads import trace_heads

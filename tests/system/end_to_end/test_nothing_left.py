@@ -11,9 +11,9 @@ import pytest
 from end_to_end.test_alert import FELL, MISSING, RULE, Webhook, downstream, remember, webhook
 
 from build.everything import places_of, rows_by_table
-from build.kept import id_of, secret_trace
 from build.otlp import payload, spans_of
 from build.served import Downstream, Server, export, exporter, served
+from build.served_folder import id_of, secret_trace
 from suites.build.scripted_models import Answer, calling, prompt_of, serving, write_models
 from suites.build.scripted_models import Server as ModelServer
 from tracegrade.store.delete import delete_older

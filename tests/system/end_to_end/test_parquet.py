@@ -15,11 +15,11 @@ from end_to_end.test_deletion import delete
 from reliability.load import count_stored, send
 
 from build.everything import places_of
-from build.kept import id_of, secret_trace
 from build.otlp import payload, spans_of
 from build.parquet_files import names, rows
 from build.s3_server import BUCKET, S3Server
 from build.served import Server, alive, export, served
+from build.served_folder import id_of, secret_trace
 from tracegrade.access.tokens import new_token
 from tracegrade.codec.results import decode_result
 from tracegrade.journal.reader import JournalReader

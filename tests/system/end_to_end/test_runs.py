@@ -8,9 +8,9 @@ from urllib.request import urlopen
 import pytest
 from click.testing import CliRunner
 
-from build.kept import id_of, secret_trace
 from build.otlp import payload, spans_of
 from build.served import Server, export, served
+from build.served_folder import id_of, secret_trace
 from tracegrade.cli import main
 from waiting import eventually
 

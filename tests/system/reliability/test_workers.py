@@ -17,9 +17,9 @@ from reliability.load import request_of, send, stored, wait_until_stored
 from reliability.table import Row
 from reliability.test_kill import Load, check_stored
 
-from build.kept import secret_trace
 from build.otlp import payload, spans_of
 from build.served import Server, alive, children, export
+from build.served_folder import secret_trace
 from pipeline.test_sessions import turn
 from tracegrade.assemble.share import share_of
 from tracegrade.pipeline.heartbeat import read_heartbeat

@@ -26,7 +26,7 @@ from tracegrade.display import count, time_text
 from tracegrade.model.errors import CannotTell
 from tracegrade.model.field_schema import json_of
 from tracegrade.model.json_value import JsonValue
-from tracegrade.pipeline.packed import Kept, LeftOut
+from tracegrade.pipeline.packed import LeftOut, Requirement
 from tracegrade.pipeline.workers import ReplayJob
 from tracegrade.rule.reading import FILES_ALONE, RuleReading
 from tracegrade.rule.rule import Rule
@@ -296,7 +296,7 @@ class _Run:
         enough = KeptEnough(read, asked.settings, rule_sets_so_far(self._connection))
         showing = Showing(other, asked.service, asked.agent, asked.release, whole=self._keep is not None)
         by = Rejudging(rules, asked.rules.paths, asked.reading, asked.settings, asked.jobs, asked.data_path, read)
-        return by, by.job(BACKFILL, showing, Kept(enough.says, showing.left_out, showing.asks))
+        return by, by.job(BACKFILL, showing, Requirement(enough.says, showing.left_out, showing.asks))
 
     def _take(self, kept: PackedTrace, shown: RuleResultsOfTrace) -> None:
         """Add up what was said of one trace."""

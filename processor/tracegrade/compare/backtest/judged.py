@@ -10,7 +10,7 @@ from tracegrade.model.evaluation import Decision
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import Session
 from tracegrade.pipeline.judged import Judged, JudgedSession
-from tracegrade.pipeline.packed import LeftOut, NotKept, release_of, service_of
+from tracegrade.pipeline.packed import LeftOut, Unjudgeable, release_of, service_of
 from tracegrade.rule.prices import Price, Prices
 from tracegrade.rule.reading import RuleReading
 from tracegrade.rule.rule_set import RuleSet
@@ -103,7 +103,7 @@ class Showing:
         """Whether traces are chosen by what is read of them."""
         return self.agent is not None or self.release is not None
 
-    def left_out(self, found: NotKept) -> LeftOut:
+    def left_out(self, found: Unjudgeable) -> LeftOut:
         """What is said of a trace that cannot be judged."""
         return LeftOut(found.of is None or self._chooses(found.of), found.lacking, found.problems)
 

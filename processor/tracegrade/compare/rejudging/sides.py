@@ -21,7 +21,7 @@ from tracegrade.extract.run_summaries import run_summaries
 from tracegrade.model.evaluation import Decision
 from tracegrade.model.session import Session, session_trace_id
 from tracegrade.pipeline.judged import Judged, JudgedSession
-from tracegrade.pipeline.packed import Kept, LeftOut, NotKept, release_of
+from tracegrade.pipeline.packed import LeftOut, Requirement, Unjudgeable, release_of
 from tracegrade.pipeline.workers import ReplayJob
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.rule_texts import rule_sets_so_far
@@ -89,7 +89,7 @@ def _job(connection: Connection, chosen: ResultFilter, by: Rejudging) -> ReplayJ
     return by.job(
         _RUN,
         partial(_judged_again, chosen.release),
-        Kept(enough.says, partial(_left_out, chosen.release), chosen.release is not None),
+        Requirement(enough.says, partial(_left_out, chosen.release), chosen.release is not None),
     )
 
 
@@ -117,7 +117,7 @@ def _judged_again(release: str | None, judged: Judged) -> _JudgedAgain | LeftOut
     return _JudgedAgain(row, results)
 
 
-def _left_out(release: str | None, found: NotKept) -> LeftOut:
+def _left_out(release: str | None, found: Unjudgeable) -> LeftOut:
     """What is said of a trace that cannot be judged."""
     chosen = release is None or found.of is None or release_of(found.of) == release
     return LeftOut(chosen, found.lacking, found.problems)

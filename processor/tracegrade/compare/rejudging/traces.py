@@ -16,14 +16,14 @@ from sqlalchemy import Connection
 
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.codec.packed_trace import PackedTrace
-from tracegrade.compare.progress import LookedThrough, Progress
+from tracegrade.compare.progress import Progress, ScanProgress
 from tracegrade.compare.rejudging.journal_traces import JournalTraces
 from tracegrade.compare.store.rejudging import kept_heads, kept_traces
 from tracegrade.display import count
 from tracegrade.extract.registry import in_force
 from tracegrade.journal.errors import JournalNotFound
 from tracegrade.pipeline.judged import Judged
-from tracegrade.pipeline.packed import Kept, LeftOut
+from tracegrade.pipeline.packed import LeftOut, Requirement
 from tracegrade.pipeline.record_judge import attribute_filter_for
 from tracegrade.pipeline.workers import Packed, ReplayJob, shown_by_workers, shown_here
 from tracegrade.rule.reading import RuleReading
@@ -86,7 +86,7 @@ class Rejudging:
         rules = self.rule_set.only(rule_ids)
         return replace(self, rule_set=rules) if len(rules) else None
 
-    def job(self, run: str, show: Callable[[Judged], T], kept: Kept[T]) -> ReplayJob[T]:
+    def job(self, run: str, show: Callable[[Judged], T], kept: Requirement[T]) -> ReplayJob[T]:
         """The job of judging so, whose results have the name of this `run`."""
         return ReplayJob(
             self.rule_paths,
@@ -209,7 +209,7 @@ class RejudgeTraces(Rejudge[T]):
         Raises:
             CannotTell: as `shown_by_workers`.
         """
-        looked = LookedThrough(numbers_of(self.connection, self.chosen), most)
+        looked = ScanProgress(numbers_of(self.connection, self.chosen), most)
         done = 0
         stored = kept_traces(self.connection, self.chosen)
         kept = ((packed._replace(spans=b""), packed._replace(decisions="")) for packed in stored)

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias, cast
 
 from tracegrade.evaluate.criteria.expected import Lookup, LookupPlace, Path
 from tracegrade.evaluate.criteria.matcher import Compile, Matcher, refuse_argument
-from tracegrade.evaluate.criteria.occurrences import SeenAnywhere, SeenAsWhole, may_be_seen
+from tracegrade.evaluate.criteria.occurrences import ScalarIndex, WholeValueIndex, may_be_seen
 from tracegrade.evaluate.json_values import decoded
 from tracegrade.evaluate.timeline import Stretch, Timeline
 from tracegrade.evaluate.work import Work
@@ -195,7 +195,7 @@ class FromMatcher(Matcher):
         """Whether a value that one of the sources holds is seen in `text`, as whole words or a whole number."""
         if (evidence := work.evidence) is None:
             return False
-        seen = SeenAnywhere([0], [(0, text)])
+        seen = ScalarIndex([0], [(0, text)])
         for source in self.sources:
             for place in self._places(source, evidence, work.position):
                 held = source.holds(evidence.run.once(_Run).known(source, place))
@@ -308,16 +308,16 @@ def _common(spans: Sequence[Stretch], others: Sequence[Stretch]) -> list[Stretch
     return [(start, end) for start, end in pairs if start < end]
 
 
-class _Prompts(dict[str, SeenAnywhere]):
+class _Prompts(dict[str, ScalarIndex]):
     """What is seen in a prompt, at place 0."""
 
     def __init__(self, run: "Evidence") -> None:
         super().__init__()
 
-    def seen(self, prompt: str) -> SeenAnywhere:
+    def seen(self, prompt: str) -> ScalarIndex:
         """What is seen in `prompt`."""
         if (seen := self.get(prompt)) is None:
-            seen = self[prompt] = SeenAnywhere([0], [(0, prompt)])
+            seen = self[prompt] = ScalarIndex([0], [(0, prompt)])
         return seen
 
 
@@ -326,7 +326,7 @@ class _Part(NamedTuple):
 
     calls: Sequence[int]
     unreadable: Sequence[int]
-    values: SeenAnywhere | SeenAsWhole
+    values: ScalarIndex | WholeValueIndex
 
 
 class _Run:
@@ -353,11 +353,11 @@ class _Run:
             unreadable = [place for place in calls if self._status(source, place) is not None]
             values = [(place, self.known(source, place)) for place in calls]
             if source.path:
-                seen: SeenAnywhere | SeenAsWhole = SeenAsWhole(
+                seen: ScalarIndex | WholeValueIndex = WholeValueIndex(
                     calls, [(place, source.holds(value)) for place, value in values]
                 )
             else:
-                seen = SeenAnywhere(calls, values)
+                seen = ScalarIndex(calls, values)
             found = self._parts[source] = _Part(calls, unreadable, seen)
         return found
 

@@ -3,7 +3,7 @@
 A place is the number of a call in its run; what is asked is the first place from ``start`` on and before ``end`` at
 which a value is seen, and the answer ``end`` says that there is none.
 
-Worked example of `SeenAnywhere`: the outputs at the places 0, 1 and 2 are ``{"city": "Rome", "price": 1200.5}``,
+Worked example of `ScalarIndex`: the outputs at the places 0, 1 and 2 are ``{"city": "Rome", "price": 1200.5}``,
 ``"New York: EUR 1,200.50"`` and ``"York is north of Rome"``.
 
 - "New York" is looked for only where the rarer of its words stands, at place 1, and found there.
@@ -40,7 +40,7 @@ _FIRST_UNSPACED = "\u0e00"
 _WORD = re.compile(rf"[^\W_{_FIRST_UNSPACED}-\U0010ffff]+|\S")
 
 
-class SeenAsWhole:
+class WholeValueIndex:
     """Values, each of which is seen where one stands that is equal; a number and its text are, either way round.
 
     ``calls`` are the places that were looked at, ascending, and ``values`` those found at each of them.
@@ -74,7 +74,7 @@ class SeenAsWhole:
         return found
 
 
-class SeenAnywhere:
+class ScalarIndex:
     """Values, in any of which a scalar is seen: equal to one at any depth, or in a text as whole words or a number.
 
     ``calls`` are the places that were looked at, ascending, and ``values`` the one at each of them.

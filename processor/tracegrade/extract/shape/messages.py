@@ -63,14 +63,14 @@ _SPEAKERS = {
 _SPOKEN = re.compile(rf'\s*\{{\s*"(?:{"|".join(_SPEAKERS)})"\s*:')
 
 
-class Shown(NamedTuple):
+class SpanMessages(NamedTuple):
     """Messages as JSON, as `read_messages` reads them."""
 
     inputs: list[JsonValue]
     outputs: list[JsonValue]
 
 
-NOTHING = Shown([], [])
+NOTHING = SpanMessages([], [])
 
 
 class _Source(NamedTuple):
@@ -80,7 +80,7 @@ class _Source(NamedTuple):
     messages: list[JsonValue]
 
 
-def messages_of(span: Span, document: dict[str, JsonValue] | None = None) -> Shown:
+def messages_of(span: Span, document: dict[str, JsonValue] | None = None) -> SpanMessages:
     """The messages of a model's span: of several places on one side the one that holds most calls and results.
 
     Args:
@@ -112,7 +112,7 @@ def messages_of(span: Span, document: dict[str, JsonValue] | None = None) -> Sho
         taken, put = (messages, []) if side == "input" else ([], messages) if side else _divided(messages)
         inputs += [taken] if taken else []
         outputs += [put] if put else []
-    return Shown(_best(inputs), _best(outputs))
+    return SpanMessages(_best(inputs), _best(outputs))
 
 
 def _is_repeated(message: JsonValue, known: set[str]) -> bool:
@@ -511,7 +511,7 @@ class WholeNode(Node):
 
     def __init__(self, span: Span, kind: SpanKind, dialect: Dialect, keys: Keys) -> None:
         super().__init__(span, kind, dialect, keys)
-        self._shown: Shown | None = None
+        self._shown: SpanMessages | None = None
 
     def inputs_of(self, part: Span) -> list[Message]:
         """As of any node, else by shape."""
@@ -524,7 +524,7 @@ class WholeNode(Node):
             self._outputs = shown or read_messages(text_alone(self.span, "result"))
         return self._outputs
 
-    def _messages(self, part: Span) -> Shown:
+    def _messages(self, part: Span) -> SpanMessages:
         if any(event.name == part.scope for event in part.events):
             return NOTHING  # a distribution moved the content to an event (see `moved_content`)
         if part is not self.span:

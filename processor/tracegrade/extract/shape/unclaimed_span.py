@@ -11,7 +11,7 @@ from tracegrade.extract.reading import Message
 from tracegrade.extract.shape import names
 from tracegrade.extract.shape.keys import is_foreign, may_hold_message, may_name_argument, slot_at
 from tracegrade.extract.shape.kinds import OF_TOOL, Kinds, counts_tokens, is_tool_name_key, kinds_of, names_model
-from tracegrade.extract.shape.messages import Shown, call_of, holds_work, messages_of, values_at_keys
+from tracegrade.extract.shape.messages import SpanMessages, call_of, holds_work, messages_of, values_at_keys
 from tracegrade.extract.shape.values import Field, Values, fields, holds_value, slot_of, values_of
 from tracegrade.extract.shape.words import words_of
 from tracegrade.model.json_value import JsonValue
@@ -108,7 +108,7 @@ class UnclaimedSpan:
         return self.kinds.is_model or self.names_model or self.counts_tokens or self.says_llm
 
     @cached_property
-    def shown(self) -> Shown:
+    def shown(self) -> SpanMessages:
         """The messages on it."""
         return messages_of(self.span, None if self.span.events else self.document)
 

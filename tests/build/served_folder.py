@@ -60,7 +60,7 @@ def secret_trace(trace: int, secret: str, session: str = "", user: str = "", noi
     ]
 
 
-class Kept:
+class ServedFolder:
     """One data folder; requests come in, are judged, and are stored."""
 
     def __init__(self, folder: Path, store_url: str = "") -> None:
