@@ -9,7 +9,7 @@ __all__ = ["engine", "postgresql", "sqlite"]
 
 @pytest.fixture
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracegrade.alert.look.look_bound", plain_look)
+    monkeypatch.setattr("tracegrade.alert.scan.look_bound", plain_look)
 
 
 @pytest.fixture

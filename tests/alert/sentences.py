@@ -4,6 +4,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from build.stored_alerts import ALERT
+from tracegrade.alert.expected import stated_volume
+from tracegrade.alert.outlook import Expectation, NotFired, TimeToFire
 from tracegrade.alert.wording import (
     ALERT_CHANGED,
     LEVEL_ACCEPTED,
@@ -12,7 +14,9 @@ from tracegrade.alert.wording import (
     nothing_came,
     replaced_by,
 )
+from tracegrade.rule.alert import Alert
 from tracegrade.store.alerts import EndReason, ErrorBudget, StoredAlert
+from tracegrade.store.history import SeriesKey
 
 HOUR, DAY = 3600.0, 86_400.0
 BUDGET = ErrorBudget(0.99, 7 * DAY, 16.8 * HOUR, 0.6, 30 * HOUR, failed=34)
@@ -137,4 +141,69 @@ ROWS = [
         f"{SLO} was spent 4.8 times as fast as allowed when the rule was removed"),
     Row("slo", "stale", {"value": 4.75, "ended_by": GONE, "budget": BUDGET},
         f"{SLO} was spent 4.8 times as fast as allowed when no results came for 7 days"),
+]  # fmt: skip
+
+
+def alert_of(**fields: Any) -> Alert:
+    """An alert as a rule file has it."""
+    return Alert.model_validate(fields)
+
+
+SERIES = SeriesKey("default", "order", "h", "pass_rate", "shop", "support", "1.1")
+QUIET = NotFired("order", alert_of(below=0.9), None, 1, [], [])
+# An alert that did not fire, the results that it checked, and why it did not.
+NOT_FIRED = [
+    (replace(QUIET, alert=alert_of(above=100, of="tokens")), 0,
+        "0 results checked: tokens is measured only once the rule in force has such an alert."),
+    (replace(QUIET, alert=alert_of(slo={"objective": 0.99})), 40, "40 results checked; the condition never held."),
+    (replace(QUIET, too_late=[SERIES]), 1,
+        "1 result checked; release 1.1 was replaced before the evidence was strong enough."),
+    (replace(QUIET, too_late=[SERIES._replace(release="")]), 2,
+        "2 results checked; the release to blame was replaced before the evidence was strong enough."),
+    (replace(QUIET, evidence=0.5), 40,
+        "40 results checked: chance alone would produce this every 15 days; to fire, it must be as rare as once in "
+        "30 days (false_alarm_every)."),
+    (replace(QUIET, evidence=0.5, needed=2), 40,
+        "40 results checked: chance alone would produce this every 7 days 12 hours; to fire, it must be as rare as "
+        "once in 30 days (false_alarm_every)."),
+    (replace(QUIET, too_few=[SERIES]), 3, "3 results checked: too few; one agent needs 30 (min_samples)."),
+    (replace(QUIET, without_baseline=[SERIES]), 40,
+        "40 results checked; no baseline yet: fewer than 30 results (min_samples) came before them."),
+    (QUIET, 40, "40 results checked; no check came after them: the current minute is not checked."),
+]  # fmt: skip
+
+RATE = "At the rate of the last hour with results (40 results) and the pass rate of the last 1d (80%) it would"
+HOURS_ONLY = "more, counting hours with results only."
+# After how many minutes an alert of a pass rate would fire, of how many results an hour, at which share.
+TIMES_TO_FIRE = [
+    (TimeToFire(15, 0, 0.8), ""),
+    (TimeToFire(15, 40, None), ""),
+    (TimeToFire(None, 40, 0.8), f"{RATE} not fire within 7 days of results."),
+    (TimeToFire(90, 40, 0.8), f"{RATE} fire after about 90 minutes {HOURS_ONLY}"),
+    (TimeToFire(180, 40, 0.8), f"{RATE} fire after about 3 hours {HOURS_ONLY}"),
+    (TimeToFire(5 * 1440, 40, 0.8), f"{RATE} fire after about 5 days {HOURS_ONLY}"),
+]
+
+DROP, BELOW, ABOVE = alert_of(drop={"against": "7d"}), alert_of(below=0.9), alert_of(above=100, of="tokens")
+RISE, BUDGET_ALERT = alert_of(rise={"against": "7d"}, of="tokens"), alert_of(slo={"objective": 0.99})
+# What is expected of an alert, by each of its kinds, and with changes that it finds, or not in time.
+EXPECTATIONS = [
+    (Expectation(DROP, None, (), 1.0),
+        "How soon it fires is unknown, without stored results or --volume; at most 1 false alarm a month."),
+    (Expectation(DROP, stated_volume(500, DROP), ((0.1, 170), (0.2, None)), 1.0),
+        "At 500 results a day of one agent, of which 95% pass, it fires after about 170 minutes when the pass rate "
+        "falls by 10 points, but not in time when the pass rate falls by 20 points; at most 1 false alarm a month."),
+    (Expectation(BELOW, stated_volume(500, BELOW), ((0.05, 600), (0.1, 300)), 4.3),
+        "At 500 results a day of one agent, it fires after about 10 hours when the pass rate is 5 points past the "
+        "bound and after about 5 hours when the pass rate is 10 points past the bound; at most 4.3 false alarms a "
+        "month."),
+    (Expectation(ABOVE, stated_volume(5, ABOVE), ((0.2, None), (0.5, None)), 1.0),
+        "At 5 results a day of one agent, it does not fire in time when the mean is 20% above the bound or the mean "
+        "is 50% above the bound; at most 1 false alarm a month."),
+    (Expectation(RISE, stated_volume(5, RISE), ((0.3, 8640),), 1.0),
+        "At 5 results a day of one agent, it fires after about 6.0 days when the mean rises by 30%; at most 1 false "
+        "alarm a month."),
+    (Expectation(BUDGET_ALERT, None, ((1.0, 9), (0.02, 2160)), None),
+        "Where nothing failed before, it fires after about 9 minutes when 100% fail and after about 36 hours when 2% "
+        "fail."),
 ]  # fmt: skip

@@ -13,7 +13,9 @@ from build import rest_long
 from build.staged import DAY, Stage, rule_of
 from tracegrade.alert.detect.mean import UsualValue
 from tracegrade.alert.detect.usual import Usual
-from tracegrade.alert.expected import Volume, expected, minutes_until_found, stated_volume, stored_volume
+from tracegrade.alert.expected import expected, minutes_until_found, stated_volume, stored_volume
+from tracegrade.alert.outlook import Volume
+from tracegrade.alert.wording import expectation_text
 from tracegrade.rule.alert import Alert
 from tracegrade.store.history import Window
 from tracegrade.store.schema import MINUTE_NS
@@ -26,7 +28,7 @@ def alert(**fields: Any) -> Alert:
 def said_of(alert: Alert, volume: Volume | None) -> str:
     found = expected(alert, volume)
     assert found is not None
-    return found.sentence
+    return expectation_text(found)
 
 
 @pytest.mark.parametrize("size", rest_long([0.2, 0.4], [0.4]))
@@ -51,8 +53,8 @@ def test_more_results_and_larger_falls_are_found_sooner() -> None:
 def test_what_cannot_be_found_while_results_are_evidence_is_said_to_be_so() -> None:
     said = said_of(alert(), stated_volume(5, alert()))
     assert said == (
-        "At 5 results a day of one agent, of which 95% are good, it fires too late or never when the pass rate falls "
-        "by 10 points and after about 5.8 days when the pass rate falls by 20 points; at most 1 false alarm a month."
+        "At 5 results a day of one agent, of which 95% pass, it fires after about 5.8 days when the pass rate falls by "
+        "20 points, but not in time when the pass rate falls by 10 points; at most 1 false alarm a month."
     )
 
 

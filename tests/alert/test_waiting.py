@@ -2,6 +2,7 @@
 
 from build.judged_traces import MINUTE_NS, START_NS
 from build.loop_stage import Stage, rules
+from tracegrade.alert.wording import waiting_text
 from tracegrade.store.alerts import WaitingAlert, stored_waiting
 from tracegrade.store.open import reading
 
@@ -35,7 +36,7 @@ def test_too_few_results_are_said(detecting: Stage) -> None:
     stage.rule_set = rules({"below": 0.9})
     stage.receive(0, "pass")
     stage.step(1)
-    assert [one.text for one in waiting(stage)] == ["too few results yet"]
+    assert [waiting_text(one.reason) for one in waiting(stage)] == ["too few results yet"]
     stage.receive(1, *["pass"] * 30)
     stage.step(2)
     assert waiting(stage) == []

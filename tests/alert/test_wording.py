@@ -6,7 +6,7 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alert.sentences import ROWS, Row
+from alert.sentences import BELOW, EXPECTATIONS, NOT_FIRED, ROWS, TIMES_TO_FIRE, Row
 from build import each
 from build.stored_alerts import incident
 from tracegrade.alert.notify.message import details
@@ -14,15 +14,19 @@ from tracegrade.alert.wording import (
     LONGEST_HEADLINE,
     budget_text,
     by_chance,
+    expectation_text,
     headline,
+    not_fired_text,
     share_text,
     span_text,
     summary,
+    time_to_fire_text,
     value_text,
+    waiting_text,
 )
 from tracegrade.model.trace import CLOSE_REASONS, CloseReason
 from tracegrade.rule.alert import AlertKind
-from tracegrade.store.alerts import EndReason, ErrorBudget
+from tracegrade.store.alerts import EndReason, ErrorBudget, WaitingReason
 from tracegrade.web.incidents import badge_of
 
 # Of fixed bounds there is no level to accept; what is of all releases is replaced by none of them.
@@ -37,6 +41,25 @@ def test_each_alert_says_the_sentence_of_its_row() -> None:
     assert [(row.kind, row.ended, summary(row.alert)) for row in ROWS] == [
         (row.kind, row.ended, row.sentence) for row in ROWS
     ]
+
+
+def test_why_an_alert_did_not_fire_is_the_sentence_of_its_row() -> None:
+    assert [not_fired_text(found, results) for found, results, _ in NOT_FIRED] == [said for *_, said in NOT_FIRED]
+
+
+def test_how_soon_an_alert_would_fire_is_the_sentence_of_its_row() -> None:
+    assert [time_to_fire_text(BELOW, found) for found, _ in TIMES_TO_FIRE] == [said for _, said in TIMES_TO_FIRE]
+
+
+def test_what_to_expect_of_an_alert_is_the_sentence_of_its_row() -> None:
+    assert [expectation_text(found) for found, _ in EXPECTATIONS] == [said for _, said in EXPECTATIONS]
+    sized = {kind for kind in get_args(AlertKind) if kind not in ("coverage", "silent")}
+    assert {found.alert.kind for found, _ in EXPECTATIONS} == sized
+
+
+def test_every_reason_to_wait_has_a_sentence() -> None:
+    said = {reason: waiting_text(reason) for reason in get_args(WaitingReason)}
+    assert said == {"no_baseline": "no baseline yet", "too_few": "too few results yet"}
 
 
 def test_every_kind_firing_and_ended_for_every_reason_has_a_row() -> None:

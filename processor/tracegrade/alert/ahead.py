@@ -11,10 +11,9 @@ from typing import Any
 
 from tracegrade.alert.check import Before, check, looks_back_s
 from tracegrade.alert.detect.finding import measure
+from tracegrade.alert.outlook import TimeToFire
 from tracegrade.alert.read import window_of
 from tracegrade.alert.stored_history import Counted, ReadHistory
-from tracegrade.display import count
-from tracegrade.document.duration import duration_text
 from tracegrade.model.tally import Tally, total
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
@@ -28,34 +27,7 @@ _LOOKS = (15, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, _DAY, 2 * _DAY, 3 * 
 """After so many minutes it is looked whether it fires."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ahead:
-    """What is expected of one alert: after how many minutes with results it fires; None for not within a week.
-
-    ``an_hour`` results come in an hour; ``share`` is what the alert watches, over its ``over``, None when nothing was
-    judged.
-    """
-
-    minutes: int | None
-    an_hour: int
-    share: float | None
-
-    def sentence(self, alert: Alert) -> str:
-        """In words; "" when nothing is known."""
-        from tracegrade.alert.wording import value_text, watched_name
-
-        if not self.an_hour or self.share is None:
-            return ""
-        how = (
-            f"At the rate of the last hour with results ({count(self.an_hour, 'result')}) and the "
-            f"{watched_name(alert.of)} of the last {duration_text(alert.over)} ({value_text(alert.of, self.share)})"
-        )
-        if self.minutes is None:
-            return f"{how} it would not fire within 7 days of results."
-        return f"{how} it would fire after about {_time_text(self.minutes)} more, counting hours with results only."
-
-
-def ahead(counted: Counted, rule: Rule, alert: Alert, until_ns: int, before: Before) -> Ahead | None:
+def ahead(counted: Counted, rule: Rule, alert: Alert, until_ns: int, before: Before) -> TimeToFire | None:
     """What to expect of `alert` of `rule` from `until_ns` on; None for coverage, of which nothing is known.
 
     Args:
@@ -78,8 +50,8 @@ def ahead(counted: Counted, rule: Rule, alert: Alert, until_ns: int, before: Bef
         checked = check(history, [rule], before, (until + minutes) * MINUTE_NS)
         known = {fires.key for fires in before.firing}
         if any(_is_of(fires, alert) and fires.key not in known for fires in checked.open):
-            return Ahead(minutes, of_alert.hour, share)
-    return Ahead(None, of_alert.hour, share)
+            return TimeToFire(minutes, of_alert.hour, share)
+    return TimeToFire(None, of_alert.hour, share)
 
 
 def _is_of(fires: Any, alert: Alert) -> bool:
@@ -144,9 +116,3 @@ class _Continued:
                 judged, of_over = new[0] + new[1], over[0] + over[1]
                 scores = [part * judged / of_over if of_over else 0.0 for part in over[4:]]
                 yield self._until + minute, (*new, *scores)
-
-
-def _time_text(minutes: int) -> str:
-    if minutes < 2 * _HOUR:
-        return f"{minutes} minutes"
-    return f"{minutes // _HOUR} hours" if minutes < 2 * _DAY else f"{minutes // _DAY} days"

@@ -7,13 +7,13 @@ from math import inf
 
 from tracegrade.alert.detect.finding import Finding
 from tracegrade.alert.detect.stands_out import stands_out
-from tracegrade.alert.kept import Found, KeptFindings
-from tracegrade.alert.look import Accepted, Look, Past
+from tracegrade.alert.findings_cache import FindingsCache, Found
+from tracegrade.alert.outlook import NotFired
 from tracegrade.alert.read import History, Reading, all_releases
+from tracegrade.alert.scan import Accepted, Past, Scan
 from tracegrade.alert.slo import SloStatus
 from tracegrade.alert.states import AlertCondition, begun, next_state, resolved
 from tracegrade.alert.wording import ALERT_CHANGED, LEVEL_ACCEPTED, RULE_CHANGED, RULE_REMOVED, nothing_came
-from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import EndReason, StoredAlert, WaitingAlert, WaitingReason, waiting_order
@@ -54,31 +54,13 @@ class Before:
     in_force: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class LookedAt:
-    """What one alert of a rule looked at that did not fire: which series, and why.
-
-    ``evidence`` is the most that any series has, None when no series can be told about; one series needs ``needed`` of
-    it. ``without_baseline`` and ``too_few``: the series about which nothing can be told yet. ``too_late``: those that
-    would fire, had the release that they are about not been replaced before.
-    """
-
-    rule_id: str
-    alert: Alert
-    evidence: float | None
-    needed: int
-    without_baseline: Sequence[SeriesKey]
-    too_few: Sequence[SeriesKey]
-    too_late: Sequence[SeriesKey] = ()
-
-
 @dataclass(slots=True)
 class Checked:
     """The result of one check."""
 
     open: list[StoredAlert] = field(default_factory=list)
     resolved: list[StoredAlert] = field(default_factory=list)
-    looked_at: list[LookedAt] = field(default_factory=list)
+    not_fired: list[NotFired] = field(default_factory=list)
     slos: list[SloStatus] = field(default_factory=list)
 
 
@@ -88,7 +70,7 @@ def alerting_rules(rule_set: RuleSet) -> list[Rule]:
 
 
 def looks_back_s(rules: Iterable[Rule]) -> float:
-    """How far back checks of `rules` look, in seconds: evidence, and as much history before it."""
+    """How far back checks of `rules` scan, in seconds: evidence, and as much history before it."""
     alerts = [alert for rule in rules for alert in rule.alert]
     return max((max(alert.history_s, alert.slo.window if alert.slo else 0) for alert in alerts), default=0.0)
 
@@ -98,8 +80,8 @@ def slo_statuses(history: History, rules: Iterable[Rule], now_ns: int) -> list[S
     found = []
     for rule in rules:
         read = Reading(history, rule, now_ns)
-        looks = [Look(read, alert, {}, Past(), KeptFindings()) for alert in rule.alert if alert.slo]
-        found += [item for look in looks for item in look.slos()]
+        scans = [Scan(read, alert, {}, Past(), FindingsCache()) for alert in rule.alert if alert.slo]
+        found += [item for scan in scans for item in scan.slos()]
     return found
 
 
@@ -109,7 +91,7 @@ def check(
     before: Before,
     now_ns: int,
     ending: Ending | None = None,
-    kept: KeptFindings | None = None,
+    kept: FindingsCache | None = None,
 ) -> Checked:
     """Check all alerts of `rules` at `now_ns`.
 
@@ -117,7 +99,7 @@ def check(
         history: the stored outcomes.
         rules: the rules that may alert, as they are in force.
         before: what fires, and what fired.
-        now_ns: the end of every window, ns since 1970 UTC; the minute that begins then is not looked at.
+        now_ns: the end of every window, ns since 1970 UTC; the minute that begins then is not scanned.
         ending: when alerts end though nothing recovered.
         kept: what the check before has found, and where this one leaves what it finds. It changes no result.
 
@@ -127,7 +109,7 @@ def check(
         comes any more.
     """
     checked, ending = Checked(), ending or Ending()
-    kept = KeptFindings() if kept is None else kept
+    kept = FindingsCache() if kept is None else kept
     kept.begin_check(now_ns // _HOUR_NS)
     current = {alert.fingerprint: alert for alert in before.firing}
     for fingerprint, alert in [*current.items()]:
@@ -136,8 +118,8 @@ def check(
     past = replace(_past(before, checked.resolved), replaced_after_s=ending.replaced_after_s)
     for rule in rules:
         read = Reading(history, rule, now_ns)
-        looks = [Look(read, alert, current, past, kept) for alert in rule.alert]
-        _check_rule(looks, current, now_ns, checked, ending)
+        scans = [Scan(read, alert, current, past, kept) for alert in rule.alert]
+        _check_rule(scans, current, now_ns, checked, ending)
     present = {**before.in_force, **{rule.id: rule.hash for rule in rules}}
     for orphan in current.values():
         checked.resolved.append(resolved(orphan, now_ns, *_orphaned(orphan, present)))
@@ -155,96 +137,96 @@ def _orphaned(orphan: StoredAlert, present: Mapping[str, str]) -> tuple[EndReaso
 
 
 def _check_rule(
-    looks: Sequence[Look], current: dict[str, StoredAlert], now_ns: int, checked: Checked, ending: Ending
+    scans: Sequence[Scan], current: dict[str, StoredAlert], now_ns: int, checked: Checked, ending: Ending
 ) -> None:
     """Check the alerts of one rule at all their series together; takes them out of `current`."""
-    found, ended = _found(looks, now_ns, ending)
+    found, ended = _found(scans, now_ns, ending)
     findings = [{key: item.finding for key, item in of_look.items() if item.finding is not None} for of_look in found]
     evidence = {
-        (number, key): finding.evidence / look.sharing(key)
-        for number, (look, some) in enumerate(zip(looks, findings, strict=True))
+        (number, key): finding.evidence / scan.sharing(key)
+        for number, (scan, some) in enumerate(zip(scans, findings, strict=True))
         for key, finding in some.items()
-        if finding.evidence is not None and not finding.is_counted and look.stored(key) is None
+        if finding.evidence is not None and not finding.is_counted and scan.stored(key) is None
     }
-    tests = [look.alert for look in looks if not look.alert.is_counted]
+    tests = [scan.alert for scan in scans if not scan.alert.is_counted]
     by_chance = max((alert.evidence_s / alert.false_alarm_every for alert in tests), default=1.0)
     agents = len({(number, all_releases(key)) for number, key in evidence})
     standing_out = stands_out(evidence, by_chance, agents)
     too_late = {
         (number, key)
         for number, key in standing_out
-        if looks[number].comes_too_late(key, _begun(looks[number], key, findings[number][key], now_ns))
+        if scans[number].comes_too_late(key, _begun(scans[number], key, findings[number][key], now_ns))
     }
     standing_out -= too_late
     # Where it is one release, it is not all of them.
     standing_out -= {(number, all_releases(key)) for number, key in standing_out if key.release is not None}
-    checked.slos += [item for look in looks for item in look.slos()]
-    for number, look in enumerate(looks):
+    checked.slos += [item for scan in scans for item in scan.slos()]
+    for number, scan in enumerate(scans):
         most = max((value for (place, _), value in evidence.items() if place == number), default=None)
         late = [key for key in findings[number] if (number, key) in too_late]
-        checked.looked_at.append(_looked_at(look, found[number], most, agents, late))
-    for number, (look, some) in enumerate(zip(looks, findings, strict=True)):
-        for key, fingerprint in look.fingerprints.items():
+        checked.not_fired.append(_not_fired(scan, found[number], most, agents, late))
+    for number, (scan, some) in enumerate(zip(scans, findings, strict=True)):
+        for key, fingerprint in scan.fingerprints.items():
             before = current.pop(fingerprint, None)
             after = before
             if before is not None:
-                after = ended[number, key] if (number, key) in ended else _ended(look, key, before, now_ns, ending)
+                after = ended[number, key] if (number, key) in ended else _ended(scan, key, before, now_ns, ending)
             if after is before and (finding := some.get(key)) is not None:
                 verdict = finding.verdict(before is not None, (number, key) in standing_out)
-                after = next_state(before, verdict, AlertCondition(look.rule, look.alert, key), finding, now_ns)
+                after = next_state(before, verdict, AlertCondition(scan.rule, scan.alert, key), finding, now_ns)
             if after is not None:
                 (checked.resolved if after.state == "resolved" else checked.open).append(after)
 
 
 def _found(
-    looks: Sequence[Look], now_ns: int, ending: Ending
+    scans: Sequence[Scan], now_ns: int, ending: Ending
 ) -> tuple[list[dict[SeriesKey, Found]], dict[tuple[int, SeriesKey], StoredAlert]]:
-    """What each look finds, and what fires, as it is after `_ended`.
+    """What each scan finds, and what fires, as it is after `_ended`.
 
     Agent by agent, so that what is made for one of them is made once, and its memory is given back before the next.
     """
-    found: list[dict[SeriesKey, Found]] = [{} for _ in looks]
+    found: list[dict[SeriesKey, Found]] = [{} for _ in scans]
     ended = {}
-    for place in dict.fromkeys(place for look in looks for place in look.places):
-        for number, look in enumerate(looks):
-            of_place = look.found(place)
+    for place in dict.fromkeys(place for scan in scans for place in scan.places):
+        for number, scan in enumerate(scans):
+            of_place = scan.found(place)
             found[number].update(of_place)
             for key in of_place:
-                if (fires := look.stored(key)) is not None:
-                    ended[number, key] = _ended(look, key, fires, now_ns, ending)
-        for look in looks:
-            look.forget(place)
+                if (fires := scan.stored(key)) is not None:
+                    ended[number, key] = _ended(scan, key, fires, now_ns, ending)
+        for scan in scans:
+            scan.forget(place)
     return found, ended
 
 
-def _ended(look: Look, key: SeriesKey, fires: StoredAlert, now_ns: int, ending: Ending) -> StoredAlert:
+def _ended(scan: Scan, key: SeriesKey, fires: StoredAlert, now_ns: int, ending: Ending) -> StoredAlert:
     """What fires, as ended if it is superseded or stale; otherwise as it is."""
-    if (replaced := look.superseded(key, fires)) is not None:
+    if (replaced := scan.superseded(key, fires)) is not None:
         return resolved(fires, now_ns, "superseded", replaced)
     stale_after_s = ending.stale_after_s
-    if look.alert.silent_s is not None:
+    if scan.alert.silent_s is not None:
         stale_after_s = max(stale_after_s, _SILENCE_STALE_AFTER_S)
-    if stale_after_s < inf and (now_ns - look.last_ns(key, fires)) / _NS >= stale_after_s:
+    if stale_after_s < inf and (now_ns - scan.last_ns(key, fires)) / _NS >= stale_after_s:
         return resolved(fires, now_ns, "stale", nothing_came(stale_after_s))
     return fires
 
 
-def _begun(look: Look, key: SeriesKey, finding: Finding, now_ns: int) -> StoredAlert:
-    return begun(AlertCondition(look.rule, look.alert, key), finding, now_ns)
+def _begun(scan: Scan, key: SeriesKey, finding: Finding, now_ns: int) -> StoredAlert:
+    return begun(AlertCondition(scan.rule, scan.alert, key), finding, now_ns)
 
 
-def _looked_at(
-    look: Look, found: Mapping[SeriesKey, Found], most: float | None, needed: int, too_late: Sequence[SeriesKey]
-) -> LookedAt:
-    """What is said of a look where it found nothing."""
+def _not_fired(
+    scan: Scan, found: Mapping[SeriesKey, Found], most: float | None, needed: int, too_late: Sequence[SeriesKey]
+) -> NotFired:
+    """The series at which a scan found nothing, by reason."""
     without_baseline = [key for key, item in found.items() if item.lacks_baseline]
     # What fires waits for results that tell whether it is over, which is no news.
     too_few = [
         key
         for key, item in found.items()
-        if item.finding is not None and item.finding.evidence is None and look.stored(key) is None
+        if item.finding is not None and item.finding.evidence is None and scan.stored(key) is None
     ]
-    return LookedAt(look.rule.id, look.alert, most, needed, without_baseline, too_few, too_late)
+    return NotFired(scan.rule.id, scan.alert, most, needed, without_baseline, too_few, too_late)
 
 
 def _past(before: Before, accepted: Iterable[StoredAlert]) -> Past:
@@ -271,23 +253,23 @@ def _past(before: Before, accepted: Iterable[StoredAlert]) -> Past:
 _MOST = 1000
 
 
-def waiting_in(looked_at: Iterable[LookedAt], before: Sequence[WaitingAlert], now_ns: int) -> list[WaitingAlert]:
+def waiting_in(not_fired: Iterable[NotFired], before: Sequence[WaitingAlert], now_ns: int) -> list[WaitingAlert]:
     """The alerts that wait after a check at `now_ns`, at most 1,000; those of `before` keep their times."""
     since = {_place(one): one.since_ns for one in before}
     found: dict[tuple[str, ...], WaitingAlert] = {}
-    for looked in looked_at:
+    for item in not_fired:
         by_reason: dict[WaitingReason, Sequence[SeriesKey]]
-        by_reason = {"no_baseline": looked.without_baseline, "too_few": looked.too_few}
+        by_reason = {"no_baseline": item.without_baseline, "too_few": item.too_few}
         for reason, keys in by_reason.items():
             for key in keys:
-                place = _place(_waiting(looked, key, reason, now_ns))
+                place = _place(_waiting(item, key, reason, now_ns))
                 if key.release is None and len(found) < _MOST:
-                    found[place] = _waiting(looked, key, reason, since.get(place, now_ns))
+                    found[place] = _waiting(item, key, reason, since.get(place, now_ns))
     return sorted(found.values(), key=waiting_order)
 
 
-def _waiting(looked: LookedAt, key: SeriesKey, reason: WaitingReason, since_ns: int) -> WaitingAlert:
-    return WaitingAlert(looked.rule_id, looked.alert.says, key.tenant, key.service, key.agent, reason, since_ns)
+def _waiting(item: NotFired, key: SeriesKey, reason: WaitingReason, since_ns: int) -> WaitingAlert:
+    return WaitingAlert(item.rule_id, item.alert.says, key.tenant, key.service, key.agent, reason, since_ns)
 
 
 def _place(one: WaitingAlert) -> tuple[str, ...]:

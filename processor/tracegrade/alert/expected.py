@@ -4,7 +4,6 @@ The detectors look at results that are all mean.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from math import ceil, sqrt
 from statistics import NormalDist, median_low
@@ -19,7 +18,7 @@ from tracegrade.alert.detect.mean import UsualValue, above, risen, usual_value_o
 from tracegrade.alert.detect.moments import PRIOR_DISPERSION, Moments
 from tracegrade.alert.detect.steps import steps_of, values_of
 from tracegrade.alert.detect.usual import BASELINE_ERROR, Usual, known_as, usual_of
-from tracegrade.alert.wording import watched_name
+from tracegrade.alert.outlook import Expectation, Volume
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.alert_forms import Slo
 from tracegrade.rule.rule import Rule
@@ -34,14 +33,6 @@ _BELOW_THE_BOUND = (0.05, 0.1)
 _ABOVE_THE_BOUND = (0.2, 0.5)
 _BEFORE = 36 * 60  # minutes
 _FAR = NormalDist().inv_cdf(1 - BASELINE_ERROR)
-
-
-@dataclass(frozen=True, slots=True)
-class Volume:
-    """How many results one series of a rule brings a day, and what is usual there."""
-
-    a_day: float
-    usual: Usual | UsualValue
 
 
 def stated_volume(a_day: float, alert: Alert) -> Volume:
@@ -85,50 +76,16 @@ def stored_volume(rule: Rule, alert: Alert, bins: Mapping[SeriesKey, Sequence[Bi
     return Volume(middle, next(usual for a_day, usual in known if a_day == middle))
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """What to expect of an alert.
-
-    ``volume`` is that of one series; None: nobody knows it, and nothing is ``found``. ``found``: for each size of a
-    fall (of a bound: how far past it; of means: as a part of the usual one or of the bound; of an objective, at any
-    volume: which share fails), after how many minutes it fires; None for too late or never. At most
-    ``false_alarms_a_month`` in 30 days, over all series and alerts of the rule together, at any volume; None for an
-    objective, which weighs no chance.
-    """
-
-    alert: Alert
-    volume: Volume | None
-    found: tuple[tuple[float, int | None], ...]
-    false_alarms_a_month: float | None
-
-    @property
-    def sentence(self) -> str:
-        """In words."""
-        if self.false_alarms_a_month is None:
-            found = " and ".join(f"{_when(minutes)} when {100 * share:.3g}% fail" for share, minutes in self.found)
-            return f"Where nothing failed before, it fires {found}."
-        most = f"{self.false_alarms_a_month:.2g}"
-        wrong = f"at most {most} false {'alarm' if most == '1' else 'alarms'} a month"
-        if self.volume is None:
-            return f"How soon it fires is unknown, without stored results or --volume; {wrong}."
-        found = " and ".join(f"{_when(minutes)} when {_what(self.alert, size)}" for size, minutes in self.found)
-        usual = self.volume.usual
-        of = (
-            f", of which {usual.share:.0%} are good" if self.alert.drop is not None and isinstance(usual, Usual) else ""
-        )
-        return f"At {self.volume.a_day:,.0f} results a day of one agent{of}, it fires {found}; {wrong}."
-
-
-def expected(alert: Alert, volume: Volume | None) -> Expected | None:
+def expected(alert: Alert, volume: Volume | None) -> Expectation | None:
     """What to expect of `alert` at this volume; None for lost coverage, of which no size is known."""
     if alert.coverage is not None:
         return None
     if alert.slo is not None:
         shares = (share for share in (1.0, 2 * (1 - alert.slo.objective)) if share <= 1)
-        return Expected(alert, volume, tuple((share, _minutes_of(alert.slo, share)) for share in shares), None)
+        return Expectation(alert, volume, tuple((share, _minutes_of(alert.slo, share)) for share in shares), None)
     sizes = () if volume is None else _sizes(alert)
     found = tuple((size, minutes_until_found(alert, volume, size)) for size in sizes if volume is not None)
-    return Expected(alert, volume, found, _MONTH_S / alert.false_alarm_every)
+    return Expectation(alert, volume, found, _MONTH_S / alert.false_alarm_every)
 
 
 def minutes_until_found(alert: Alert, volume: Volume, size: float) -> int | None:
@@ -204,21 +161,3 @@ def _results(a_day: float, minutes: int, before: float, after: float) -> Iterato
         yield minute, _HOUR, a_day * _HOUR / _DAY, after
     for minute in range(_BEFORE + whole, _BEFORE + minutes, _FINE):
         yield minute, _FINE, a_day * _FINE / _DAY, after
-
-
-def _what(alert: Alert, size: float) -> str:
-    if alert.is_of_values:
-        part = f"{100 * size:.3g}%"
-        return f"the mean rises by {part}" if alert.rise is not None else f"the mean is {part} above the bound"
-    named, points = f"the {watched_name(alert.of)}", f"{100 * size:.2g} points"
-    return f"{named} falls by {points}" if alert.drop is not None else f"{named} is {points} past the bound"
-
-
-def _when(minutes: int | None) -> str:
-    if minutes is None:
-        return "too late or never"
-    if minutes < 3 * _HOUR:
-        return f"after about {minutes} minutes"
-    if minutes < 3 * _DAY:
-        return f"after about {minutes / _HOUR:.0f} hours"
-    return f"after about {minutes / _DAY:.1f} days"

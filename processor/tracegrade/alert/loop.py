@@ -12,8 +12,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tracegrade.alert.check import Before, Ending, alerting_rules, check, looks_back_s, waiting_in
 from tracegrade.alert.diagnose.diagnose import with_diagnoses
+from tracegrade.alert.findings_cache import FindingsCache
 from tracegrade.alert.incidents import FailingTraces, incidents_now
-from tracegrade.alert.kept import KeptFindings
 from tracegrade.alert.notify.channels.registry import Channel
 from tracegrade.alert.notify.notifier import Notifier
 from tracegrade.alert.settings import AlertsSettings
@@ -96,7 +96,7 @@ class AlertLoop:
         )
         self._ending = Ending(self._settings.replaced_after, self._settings.stale_after)
         self._settled = SettledHours()
-        self._kept = KeptFindings()
+        self._kept = FindingsCache()
         self._counted_firing: tuple[Labels, ...] = ()
         self._diagnosing_s = 0.0
         self._causes_anew_at_ns = 0
@@ -162,7 +162,7 @@ class AlertLoop:
             self._diagnosing_s = time.thread_time() - before_s
             if anew:
                 self._causes_anew_at_ns = now_ns + int(self._diagnosing_s / _MOST_FOR_CAUSES * _NS)
-        now_waiting = waiting_in(checked.looked_at, waiting, now_ns)
+        now_waiting = waiting_in(checked.not_fired, waiting, now_ns)
         changed = [incident for incident in now if incident not in incidents]
         if changed or now_waiting != waiting:
             self._save(changed, incidents, None if now_waiting == waiting else now_waiting)

@@ -63,7 +63,7 @@ def resolved(current: StoredAlert, now_ns: int, reason: EndReason = "recovered",
     return replace(current, state="resolved", ends_ns=now_ns, updated_ns=now_ns, facts=facts)
 
 
-def looks(rule: Rule, alert: Alert, fires: StoredAlert, tally: Tally) -> Literal["good", "bad", "unclear"]:
+def recovery_of(rule: Rule, alert: Alert, fires: StoredAlert, tally: Tally) -> Literal["good", "bad", "unclear"]:
     """Which of the two `tally`, of what replaced the cause of `fires`, is far likelier to be: good, or as bad.
 
     Of values: whether their mean is nearer to good or to bad beyond doubt.

@@ -1,16 +1,20 @@
-"""Alerts in words: headlines, why an alert ended, why one did not fire, and values and times as people say them.
+"""Alerts in words: headlines, why an alert ended, why one did not fire, how soon it would, values and times.
 
 A number is rounded, but never to a false statement: 98.96% is not "99%" beside an objective of 99%, and 99.97% is not
 "100%". A headline has at most 140 characters: names are cut, numbers never.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import floor, log10
 
+from tracegrade.alert.detect.usual import Usual
+from tracegrade.alert.outlook import Expectation, NotFired, TimeToFire
 from tracegrade.display import count
+from tracegrade.document.duration import duration_text
 from tracegrade.model.evaluation import MEASURES
+from tracegrade.rule.alert import Alert
 from tracegrade.rule.watched import PASS_RATE, SCORE
-from tracegrade.store.alerts import ErrorBudget, StoredAlert
+from tracegrade.store.alerts import ErrorBudget, StoredAlert, WaitingReason
 from tracegrade.store.incidents import Incident
 
 LONGEST_HEADLINE = 140
@@ -70,6 +74,87 @@ def by_chance(evidence: float, false_alarm_every_s: float) -> str:
     often = f"every {span_text(every_s)}" if every_s >= _MINUTE_S else "more than once a minute"
     seldom = f"once in {span_text(false_alarm_every_s)} (false_alarm_every)"
     return f"chance alone would produce this {often}; to fire, it must be as rare as {seldom}"
+
+
+def waiting_text(reason: WaitingReason) -> str:
+    """Why nothing can be told yet about an alert at one agent."""
+    return "no baseline yet" if reason == "no_baseline" else "too few results yet"
+
+
+def not_fired_text(found: NotFired, results: int) -> str:
+    """Why an alert did not fire on so many `results`."""
+    checked, least = f"{count(results, 'result')} checked", found.alert.min_samples
+    if found.alert.is_of_values and not results:
+        return f"{checked}: {found.alert.of} is measured only once the rule in force has such an alert."
+    if found.alert.is_counted:
+        return f"{checked}; the condition never held."
+    if found.too_late:
+        named = ", ".join(f"release {key.release}" for key in found.too_late if key.release) or "the release to blame"
+        return f"{checked}; {named} was replaced before the evidence was strong enough."
+    if found.evidence is not None:
+        # One of many series needs as much more: each could look bad by chance.
+        return f"{checked}: {by_chance(found.evidence / max(1, found.needed), found.alert.false_alarm_every)}."
+    if found.too_few:
+        return f"{checked}: too few; one agent needs {least} (min_samples)."
+    if found.without_baseline:
+        return f"{checked}; no baseline yet: fewer than {least} results (min_samples) came before them."
+    return f"{checked}; no check came after them: the current minute is not checked."
+
+
+def time_to_fire_text(alert: Alert, found: TimeToFire) -> str:
+    """How soon an alert that does not fire would; "" where that is not known."""
+    if not found.an_hour or found.share is None:
+        return ""
+    rate = (
+        f"At the rate of the last hour with results ({count(found.an_hour, 'result')}) and the "
+        f"{watched_name(alert.of)} of the last {duration_text(alert.over)} ({value_text(alert.of, found.share)})"
+    )
+    if found.minutes is None:
+        return f"{rate} it would not fire within 7 days of results."
+    hours = found.minutes // 60
+    in_time = f"{found.minutes} minutes" if hours < 2 else f"{hours} hours" if hours < 48 else f"{hours // 24} days"
+    return f"{rate} it would fire after about {in_time} more, counting hours with results only."
+
+
+def expectation_text(found: Expectation) -> str:
+    """How soon an alert is expected to fire, and how often it may be wrong."""
+    if found.false_alarms_a_month is None:
+        return f"Where nothing failed before, {_fires([(f'{100 * size:.3g}% fail', m) for size, m in found.found])}."
+    most = f"{found.false_alarms_a_month:.2g}"
+    wrong = f"at most {most} false {'alarm' if most == '1' else 'alarms'} a month"
+    if found.volume is None:
+        return f"How soon it fires is unknown, without stored results or --volume; {wrong}."
+    fires = _fires([(_change(found.alert, size), minutes) for size, minutes in found.found])
+    usual = found.volume.usual
+    passing = f", of which {usual.share:.0%} pass" if found.alert.drop is not None and isinstance(usual, Usual) else ""
+    return f"At {found.volume.a_day:,.0f} results a day of one agent{passing}, {fires}; {wrong}."
+
+
+def _change(alert: Alert, size: float) -> str:
+    if alert.is_of_values:
+        part = f"{100 * size:.3g}%"
+        return f"the mean rises by {part}" if alert.rise is not None else f"the mean is {part} above the bound"
+    named, points = f"the {watched_name(alert.of)}", f"{100 * size:.2g} points"
+    return f"{named} falls by {points}" if alert.drop is not None else f"{named} is {points} past the bound"
+
+
+def _fires(found: Sequence[tuple[str, int | None]]) -> str:
+    """After how long an alert fires for each change, and for which changes it does not fire in time."""
+    fires = " and ".join(f"{_after(minutes)} when {change}" for change, minutes in found if minutes is not None)
+    not_found = " or ".join(change for change, minutes in found if minutes is None)
+    if not not_found:
+        return f"it fires {fires}"
+    return (
+        f"it fires {fires}, but not in time when {not_found}" if fires else f"it does not fire in time when {not_found}"
+    )
+
+
+def _after(minutes: int) -> str:
+    if minutes < 3 * 60:
+        return f"after about {minutes} minutes"
+    if minutes < 3 * 1440:
+        return f"after about {minutes / 60:.0f} hours"
+    return f"after about {minutes / 1440:.1f} days"
 
 
 def watched_name(of: str) -> str:

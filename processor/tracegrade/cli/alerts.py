@@ -62,6 +62,7 @@ def list_(settings: ReadSettings, output_format: str, query: IncidentsQuery, lim
     Below the table stand the alerts that cannot tell yet whether anything is wrong.
     """
     from tracegrade.alert.notify.silences import silence_of, with_silence
+    from tracegrade.alert.wording import waiting_text
     from tracegrade.queries.incidents import incidents_page
     from tracegrade.store.alerts import stored_silences, stored_waiting
 
@@ -115,7 +116,9 @@ def list_(settings: ReadSettings, output_format: str, query: IncidentsQuery, lim
         place = f"{one.service or 'unnamed service'}{f', agent {one.agent}' if one.agent else ''}"
         if several:
             place += f", tenant {one.tenant}"
-        print_line(f"{one.text}: {one.rule_id} at {place} ({one.alert}), since {time_text(one.since_ns)}")
+        print_line(
+            f"{waiting_text(one.reason)}: {one.rule_id} at {place} ({one.alert}), since {time_text(one.since_ns)}"
+        )
 
 
 @command.command("show")

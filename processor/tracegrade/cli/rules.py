@@ -30,7 +30,7 @@ from tracegrade.model.errors import TraceGradeError
 from tracegrade.rule.reading import RuleReading
 
 if TYPE_CHECKING:
-    from tracegrade.alert.expected import Expected, Volume
+    from tracegrade.alert.outlook import Expectation, Volume
     from tracegrade.rule.rule import Rule
     from tracegrade.rule.rule_set import RuleSet
 
@@ -58,7 +58,7 @@ volume_option = click.option(
 
 def expected_alerts(
     settings: ReadSettings, rules: "Sequence[Rule]", a_day: float | None
-) -> "dict[str, list[Expected | None]]":
+) -> "dict[str, list[Expectation | None]]":
     """What to expect of each alert of each rule that has alerts, by rule; None where falls have no size.
 
     Args:
@@ -116,6 +116,7 @@ def alerts_to_come(settings: ReadSettings, rules: "Sequence[Rule]") -> dict[str,
 
     from tracegrade.alert.ahead import ahead
     from tracegrade.alert.check import Before
+    from tracegrade.alert.wording import time_to_fire_text
     from tracegrade.store.alerts import open_alerts
     from tracegrade.store.history import SeriesHistory
 
@@ -129,7 +130,7 @@ def alerts_to_come(settings: ReadSettings, rules: "Sequence[Rule]") -> dict[str,
                 for alert in rule.alert:
                     fires = (rule.id, alert.kind, alert.of, alert.over) in firing
                     expected = None if fires else ahead(counted, rule, alert, now_ns, Before())
-                    found[rule.id].append("" if expected is None else expected.sentence(alert))
+                    found[rule.id].append("" if expected is None else time_to_fire_text(alert, expected))
     except (TraceGradeError, SQLAlchemyError):  # as in `_stored_volumes`
         return {}
     return found
@@ -199,8 +200,10 @@ def check(settings: ReadSettings, paths: Sequence[str], strict: bool, volume: fl
             print_line(f"{'Error' if strict else 'Warning'}: {warning}", err=True)
         said = count(len(warnings), "warning") if warnings else "nothing wrong"
         print_line(f"{count(len(rule_set), 'rule')}, {said} (rule set {rule_set.hash})")
+        if expected:
+            from tracegrade.alert.wording import expectation_text
         for rule_id, item in expected:
-            print_line(f"{rule_id}: {item.alert.says}. {item.sentence}")
+            print_line(f"{rule_id}: {item.alert.says}. {expectation_text(item)}")
     if strict and warnings:
         sys.exit(EXIT_USAGE)
 
@@ -210,14 +213,14 @@ def _in_force(settings: ReadSettings, paths: Sequence[str]) -> Sequence[str]:
     return () if paths or settings.config_path is None else settings.whole().rules.paths
 
 
-def _expected(settings: ReadSettings, rule_set: "RuleSet", volume: float | None) -> "list[tuple[str, Expected]]":
+def _expected(settings: ReadSettings, rule_set: "RuleSet", volume: float | None) -> "list[tuple[str, Expectation]]":
     """What to expect of each alert that can fire, with its rule's id."""
     alerting = [rule for rule in rule_set.rules if rule.status != "experimental"]
     found = expected_alerts(settings, alerting, volume)
     return [(rule_id, item) for rule_id, items in found.items() for item in items if item is not None]
 
 
-def _expected_json(rule_id: str, expected: "Expected") -> dict[str, Any]:
+def _expected_json(rule_id: str, expected: "Expectation") -> dict[str, Any]:
     return {
         "rule": rule_id,
         "alert": expected.alert.says,
@@ -302,6 +305,7 @@ def explain(settings: ReadSettings, names: Sequence[str], volume: float | None) 
     Each ID is looked up in the PATHs that are given; with PATHs alone, all of their rules are explained. Of an alert it
     is said how soon it is expected to fire, and how often it may be wrong.
     """
+    from tracegrade.alert.wording import expectation_text
     from tracegrade.rule.explained import explained
 
     paths = [name for name in names if is_place(name)]
@@ -312,7 +316,7 @@ def explain(settings: ReadSettings, names: Sequence[str], volume: float | None) 
     to_come = alerts_to_come(settings, [rule for rule in chosen if rule.alert]) if volume is None else {}
     expected = {
         rule_id: [
-            " ".join(filter(None, (item.sentence if item is not None else "", later)))
+            " ".join(filter(None, (expectation_text(item) if item is not None else "", later)))
             for item, later in zip(items, to_come.get(rule_id, [""] * len(items)), strict=True)
         ]
         for rule_id, items in expected_alerts(settings, chosen, volume).items()

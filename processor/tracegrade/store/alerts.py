@@ -256,11 +256,6 @@ class WaitingAlert:
     reason: WaitingReason
     since_ns: int
 
-    @property
-    def text(self) -> str:
-        """The reason in words."""
-        return "no baseline yet" if self.reason == "no_baseline" else "too few results yet"
-
 
 def stored_waiting(connection: Connection) -> list[WaitingAlert]:
     """All of them, by rule, then by service and agent."""

@@ -96,7 +96,7 @@ def test_what_is_counted_does_not_make_tests_need_more_evidence() -> None:
     stage = Stage(rule_of({"below": 0.9}, SILENT))
     for agent in ("a", "b", "c"):
         stage.see(range(DAY), passed=1, agent=agent)
-    below, silent = check(stage, [stage.rule], Before(), DAY * MINUTE_NS).looked_at
+    below, silent = check(stage, [stage.rule], Before(), DAY * MINUTE_NS).not_fired
     assert below.needed == 3
     assert silent.evidence is None
     checked = check(stage, [stage.rule], Before(), (DAY + 30) * MINUTE_NS)

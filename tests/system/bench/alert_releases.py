@@ -86,7 +86,7 @@ class History:
         self.bins = lru_cache(8)(self._read)
 
     def _read(self, rule_id: str, window: Window, by_minute: bool = False) -> Mapping[SeriesKey, Sequence[Bin]]:
-        """See `tracegrade.alert.look.History.bins`."""
+        """See `tracegrade.alert.scan.History.bins`."""
         if not rule_id:
             return {}
         first, end = window.since_ns // MINUTE_NS, window.until_ns // MINUTE_NS
@@ -103,7 +103,7 @@ class History:
         return {}
 
     def totals(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Tally]:
-        """See `tracegrade.alert.look.History.totals`."""
+        """See `tracegrade.alert.scan.History.totals`."""
         return {key: total(item.tally for item in bins) for key, bins in self.bins(rule_id, window).items()}
 
 

@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tracegrade.alert.stored_slos import with_objectives
+from tracegrade.alert.wording import waiting_text
 from tracegrade.store.alerts import WaitingAlert, stored_silences, stored_waiting
 from tracegrade.store.incidents import recent_incidents
 from tracegrade.web.budgets import shown_budgets
@@ -42,6 +43,7 @@ def show(request: Request) -> Response:
         choices=choices,
         groups=groups,
         waiting=waiting[:_WAITING],
+        waiting_text=waiting_text,
         more_waiting=waiting[_WAITING:],
         budgets=budgets,
         silences=silences,

@@ -23,13 +23,13 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CachedFinding:
     made_of: tuple[object, ...]
     shown_from: int
     found: Found
 
 
-class KeptFindings:
+class FindingsCache:
     """What the check before has found, each with what it was made of: it holds as long as that is the same.
 
     What a check does not ask for is given up with the next one.
@@ -38,8 +38,8 @@ class KeptFindings:
     def __init__(self) -> None:
         """Without findings."""
         self._hour: int | None = None
-        self._before: dict[Hashable, _Kept] = {}
-        self._now: dict[Hashable, _Kept] = {}
+        self._before: dict[Hashable, _CachedFinding] = {}
+        self._now: dict[Hashable, _CachedFinding] = {}
 
     def __len__(self) -> int:
         """How many findings are kept."""
@@ -67,6 +67,6 @@ class KeptFindings:
             # Of two that are equal, only the one that was just read is kept.
             kept = replace(kept, made_of=made_of)
         else:
-            kept = _Kept(made_of, shown_from, make())
+            kept = _CachedFinding(made_of, shown_from, make())
         self._now[where] = kept
         return kept.found

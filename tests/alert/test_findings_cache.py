@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from build.staged import DAY, HourlyStage, rule_of
 from tracegrade.alert.check import Before, Checked, Ending, check
-from tracegrade.alert.kept import Found, KeptFindings
+from tracegrade.alert.findings_cache import FindingsCache, Found
 from tracegrade.alert.preview import preview
 from tracegrade.model.tally import Tally
 from tracegrade.rule.rule import Rule
@@ -36,7 +36,7 @@ class KeepingStage(HourlyStage):
 
     def __init__(self, rule: Rule) -> None:
         super().__init__(rule)
-        self.kept = KeptFindings()
+        self.kept = FindingsCache()
 
     def came(self, minutes: range, passed: int, failed: int, not_evaluable: int = 0, **place: Any) -> None:
         self.see(minutes, passed, failed, not_evaluable, **place)
@@ -60,7 +60,7 @@ class KeepingStage(HourlyStage):
 def assert_equal(found: Checked, fresh: Checked) -> None:
     assert found.open == fresh.open
     assert found.resolved == fresh.resolved
-    assert found.looked_at == fresh.looked_at
+    assert found.not_fired == fresh.not_fired
     assert found.slos == fresh.slos
 
 
@@ -100,7 +100,7 @@ def do(stage: KeepingStage, now: int, action: tuple[Any, ...]) -> int:
         case ("traces", ago):
             stage.see(range(now - ago, now - ago + 1), traces=30, agent="unwatched", evaluation="unwatched")
         case ("restart",):
-            stage.kept = KeptFindings()
+            stage.kept = FindingsCache()
         case ("reload", rule):
             stage.rule = rule.model_copy()
         case ("accept",):
@@ -158,7 +158,7 @@ def test_nothing_is_made_again_while_nothing_comes(monkeypatch: pytest.MonkeyPat
     stage = filled()
     stage.check(START + 1)
     made = []
-    monkeypatch.setattr("tracegrade.alert.look.look_drop", lambda *seen: made.append(seen))
+    monkeypatch.setattr("tracegrade.alert.scan.look_drop", lambda *seen: made.append(seen))
     check(stage, [stage.rule], Before(), (START + 2) * MINUTE_NS, kept=stage.kept)
     assert made == []
     stage.came(range(START + 1, START + 2), 1, 0, agent="a", release="1.0")
@@ -172,7 +172,7 @@ def test_a_preview_finds_what_checks_that_keep_nothing_find(monkeypatch: pytest.
     asked = stage, [stage.rule], since * MINUTE_NS, START * MINUTE_NS, 40 * MINUTE_NS
     found = preview(*asked)
     assert {alert.state for alert in found.fired} == {"firing", "resolved"}
-    monkeypatch.setattr(KeptFindings, "found", lambda kept, where, made_of, shown_from, make: make())
+    monkeypatch.setattr(FindingsCache, "found", lambda kept, where, made_of, shown_from, make: make())
     assert preview(*asked) == found
 
 
@@ -191,7 +191,7 @@ def test_what_is_kept_of_series_that_are_gone_is_given_up() -> None:
 def test_what_was_found_in_another_hour_is_given_up_before_anything_is_read() -> None:
     found = Found(None, False, None, shown_until=100)
     made = list[int]()
-    kept = KeptFindings()
+    kept = FindingsCache()
     for number, hour in enumerate([1, 1, 2, 1]):
         kept.begin_check(hour)
         kept.found("an alert", (), 50, lambda number=number: made.append(number) or found)

@@ -1,7 +1,7 @@
-"""What one alert of one rule looks at: its series, as a tree.
+"""What one alert of one rule scans: its series, as a tree.
 
 The results of one agent of one service, of all releases together, are one series: deploying often does not split what
-is known. Below it stands each release that takes traffic beside others (a canary, or what it replaces): it is looked at
+is known. Below it stands each release that takes traffic beside others (a canary, or what it replaces): it is scanned
 by itself, and compared with the others in the same time. So one that fails at a tenth of the traffic is found, and what
 all releases have in common is not blamed on one of them.
 
@@ -23,7 +23,7 @@ from tracegrade.alert.detect.drop import look_drop
 from tracegrade.alert.detect.finding import Finding, Firing, Seen
 from tracegrade.alert.detect.mean import look_above, look_rise
 from tracegrade.alert.detect.silence import look_silence
-from tracegrade.alert.kept import Found, KeptFindings
+from tracegrade.alert.findings_cache import FindingsCache, Found
 from tracegrade.alert.read import Agent, Reading, all_releases
 from tracegrade.alert.releases import (
     Releases,
@@ -36,7 +36,7 @@ from tracegrade.alert.releases import (
     total_of,
 )
 from tracegrade.alert.slo import SloStatus, status
-from tracegrade.alert.states import AlertCondition, looks
+from tracegrade.alert.states import AlertCondition, recovery_of
 from tracegrade.alert.wording import replaced_by
 from tracegrade.model.tally import Tally, total
 from tracegrade.rule.alert import Alert
@@ -62,7 +62,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What fires and what fired before, as far as a look needs it.
+    """What fires and what fired before, as far as a scan needs it.
 
     ``ended``: by fingerprint, when it last ended (ns). ``accepted``: by fingerprint, of levels that are the normal ones
     by now. ``of_place``: the minutes in which something fired, by tenant, rule, service and agent;
@@ -77,13 +77,13 @@ class Past:
     replaced_after_s: float = 600.0
 
 
-class Look:
-    """One alert of one rule, and the outcomes that it looks at."""
+class Scan:
+    """One alert of one rule, and the outcomes that it scans."""
 
     def __init__(
-        self, read: Reading, alert: Alert, current: dict[str, StoredAlert], past: Past, kept: KeptFindings
+        self, read: Reading, alert: Alert, current: dict[str, StoredAlert], past: Past, kept: FindingsCache
     ) -> None:
-        """Read what `alert` looks at.
+        """Read what `alert` scans.
 
         Args:
             read: what the alerts of its rule read at this time.
@@ -104,7 +104,7 @@ class Look:
         self._traces = read.agents(alert, EVERY_TRACE) if reads_traces else {}
         self._totals = {} if alert.slo is None else self._totals_of(alert.slo, read)
         self._series = {place: [place, *self._beside_others(place)] for place in self._agents}
-        # Releases that are looked at only since they fire.
+        # Releases that are scanned only since they fire.
         self._alone = set[SeriesKey]()
         keys = {self._condition(key).fingerprint: key for some in self._series.values() for key in some}
         for fingerprint, stored in current.items():
@@ -121,7 +121,7 @@ class Look:
 
     @property
     def places(self) -> Collection[SeriesKey]:
-        """The agents that are looked at, each as the series of all its releases."""
+        """The agents that are scanned, each as the series of all its releases."""
         return self._series.keys()
 
     def found(self, place: SeriesKey) -> dict[SeriesKey, Found]:
@@ -135,7 +135,7 @@ class Look:
         return found
 
     def forget(self, place: SeriesKey) -> None:
-        """Give the memory of what was made to look at one agent back."""
+        """Give the memory of what was made to scan at one agent back."""
         if place in self._agents:
             self._agents[place].forget()
 
@@ -152,13 +152,13 @@ class Look:
         return self._current.get(self.fingerprints[key])
 
     def sharing(self, key: SeriesKey) -> int:
-        """How many series share the false alarms of one agent: all releases together, and each that is looked at."""
+        """How many series share the false alarms of one agent: all releases together, and each that is scanned."""
         return len(self._series[all_releases(key)])
 
     def superseded(self, key: SeriesKey, fires: StoredAlert) -> str | None:
         """How the release that `fires` is about was replaced, in words; None when it was not, or it is not about one.
 
-        It is replaced when it is gone and those that send now look better: what fires goes on while the next one is as
+        It is replaced when it is gone and those that send now scan better: what fires goes on while the next one is as
         bad. What fires for all releases together is about the one that brought nearly all that is bad. What has just
         begun to fire goes on for as long as a release has to be silent: nobody is called for an alert of seconds.
         """
@@ -166,7 +166,7 @@ class Look:
         if since_ns < self._past.replaced_after_s * _NS or (replaced := self._replaced(key, fires)) is None:
             return None
         release, later = replaced
-        if self._looks(fires, later) != "good":
+        if self._recovery(fires, later) != "good":
             return None
         next_one = max(later, key=lambda other: results_of(later[other]))
         return replaced_by(next_one.release or "", None if key.release is not None else release.release)
@@ -177,7 +177,7 @@ class Look:
         Of all releases together it begins once what replaced the one to blame is as bad beyond doubt.
         """
         replaced = self._replaced(key, begins)
-        return replaced is not None and (key.release is not None or self._looks(begins, replaced[1]) != "bad")
+        return replaced is not None and (key.release is not None or self._recovery(begins, replaced[1]) != "bad")
 
     def _replaced(self, key: SeriesKey, fires: StoredAlert) -> tuple[SeriesKey, Releases] | None:
         """The release that an alert is about, if it is gone, and what came after it."""
@@ -189,8 +189,8 @@ class Look:
             return None
         return release, sent_since(found, gone, self._until, self._past.replaced_after_s)
 
-    def _looks(self, fires: StoredAlert, later: Releases) -> Literal["good", "bad", "unclear"]:
-        return looks(self.rule, self.alert, fires, total_of(chain.from_iterable(later.values())))
+    def _recovery(self, fires: StoredAlert, later: Releases) -> Literal["good", "bad", "unclear"]:
+        return recovery_of(self.rule, self.alert, fires, total_of(chain.from_iterable(later.values())))
 
     def _gone_since(self, release: SeriesKey) -> int | None:
         found = self._agents[all_releases(release)]
@@ -210,14 +210,14 @@ class Look:
         return max(last * MINUTE_NS, fires.starts_ns)
 
     def _beside_others(self, place: SeriesKey) -> Sequence[SeriesKey]:
-        """The releases of an agent that are looked at by themselves: those that take traffic beside others."""
+        """The releases of an agent that are scanned by themselves: those that take traffic beside others."""
         if self.alert.is_of_all_releases or len(self._agents[place]) < 2:
             return ()
         active = self._agents[place].active
         return active if len(active) > 1 and self._condition(place).fingerprint not in self._current else ()
 
     def _bins_of(self, key: SeriesKey) -> Sequence[Bin]:
-        """What is looked at of one series.
+        """What is scanned of one series.
 
         What a release's own alert tells is not told again by all of them: its results of that time are left out.
         """
