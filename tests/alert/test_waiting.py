@@ -21,7 +21,7 @@ def test_a_fall_without_a_history_has_no_baseline_yet_until_it_has(detecting: St
     stage.step(1)
     (one,) = waiting(stage)
     assert (one.rule_id, one.service, one.agent) == ("checkout-order", "shop", "support")
-    assert (one.text, one.since_ns) == ("no baseline yet", START_NS + MINUTE_NS)
+    assert (waiting_text(one.reason), one.since_ns) == ("no baseline yet", START_NS + MINUTE_NS)
     stage.receive(DAY, *["pass"] * 40)
     stage.step(DAY + 1)
     assert waiting(stage) == [one], "since the first"
