@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Engine
 
 from build.judged_traces import MINUTE_NS, START_NS, judged
-from tracegrade.alert.detect.finding import Finding, Seen, measure
+from tracegrade.alert.detect.finding import Finding, Observations, measure
 from tracegrade.alert.loop import AlertLoop, Recipients, Standing
 from tracegrade.alert.settings import AlertsSettings
 from tracegrade.document.tenants import ForTenants
@@ -67,7 +67,7 @@ def rules(*alerts: dict[str, Any], **changes: Any) -> RuleSet:
     return RuleSet([Rule.model_validate(content | changes)])
 
 
-def plain_look(rule: Rule, alert: Alert, bound: float, seen: Seen) -> Finding | None:
+def plain_look(rule: Rule, alert: Alert, bound: float, seen: Observations) -> Finding | None:
     """Decides by the rate in the window alone: the loop is tested with few results, the detectors by themselves."""
     found = measure(rule, alert, total(item.tally for item in seen.shown))
     if found is None:

@@ -298,7 +298,7 @@ def test_an_expectation_that_the_rule_does_not_meet_is_a_known_gap(tmp_path: Pat
     promote(rule, trace_id(2))
     result = promote(rule, trace_id(1), "--expect", "pass")
     assert result.exit_code == 2
-    assert "says tool-call-args: fail of trace" in result.output
+    assert "gives tool-call-args: fail, expected tool-call-args: pass" in result.output
     assert "give --known-gap WHY" in result.output
     result = promote(rule, trace_id(1), "--expect", "pass", "--known-gap", "Bob is Ann's assistant")
     assert result.exit_code == 0, result.output

@@ -26,7 +26,7 @@ class Number:
 
     def looked(self, after_s: float = 1.0) -> tuple[bool, int]:
         self.now_s += after_s
-        return self.reloading.look(), self.reloading.value
+        return self.reloading.poll(), self.reloading.value
 
 
 @pytest.fixture

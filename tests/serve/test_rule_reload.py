@@ -119,14 +119,14 @@ class TestFiles:
     def test_a_changed_file_is_read_once(self, file: Path) -> None:
         telemetry = Telemetry("judge")
         reload = RuleReload(RulesSettings(paths=[str(file.parent)]), telemetry)
-        assert reload.look() is None
+        assert reload.poll() is None
         file.write_text(RULE.format(id="changed"))
-        found = reload.look()
+        found = reload.poll()
         assert found is not None
         assert [rule.id for rule in found.rules] == ["changed"]
-        assert reload.look() is None
+        assert reload.poll() is None
         file.with_name("two.rule.yaml").write_text(RULE.format(id="two"))
-        assert reload.look() is reload.in_force
+        assert reload.poll() is reload.in_force
         assert self.numbers(telemetry) == {"loaded": [2], "refused": [0], "reloads": [2]}
 
     def test_files_that_are_swapped_while_they_are_read_are_read_again(
@@ -147,7 +147,7 @@ class TestFiles:
         assert [rule.id for rule in reload.in_force.rules] == ["second-a", "second-b"]
         swap_to("first")
         swap_to("third", while_read=True)
-        assert reload.look() is not None
+        assert reload.poll() is not None
         assert [rule.id for rule in reload.in_force.rules] == ["third-a", "third-b"]
 
     def test_experimental_rules_are_named_for_whoever_alerts_elsewhere(self, file: Path) -> None:
@@ -157,7 +157,7 @@ class TestFiles:
         (rule,) = reload.in_force.rules
         assert telemetry.value("tracegrade.rules.experimental", rule="one", rule_hash=rule.hash[:8]) == 1
         file.write_text(RULE.format(id="one") + "\nstatus: stable\n")
-        assert reload.look() is not None
+        assert reload.poll() is not None
         assert telemetry.value("tracegrade.rules.experimental") == 0
 
     def test_a_wrong_file_leaves_the_rules_in_force(self, file: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -166,16 +166,16 @@ class TestFiles:
         before = reload.in_force
         file.write_text("id: one\nevaluate: []\n")
         with caplog.at_level(logging.ERROR):
-            assert reload.look() is None
-            assert reload.look() is None
+            assert reload.poll() is None
+            assert reload.poll() is None
         [record] = caplog.records
         assert f"{file}:2:1: evaluate: expected a list of at least 1, found an empty list" in record.getMessage()
         assert reload.in_force is before
         assert self.numbers(telemetry) == {"loaded": [1], "refused": [1], "reloads": [1]}
         file.unlink()
-        assert reload.look() is None
+        assert reload.poll() is None
         file.write_text(RULE.format(id="one"))
-        assert reload.look() is None, "they are what was in force all the time"
+        assert reload.poll() is None, "they are what was in force all the time"
         assert self.numbers(telemetry)["refused"] == [0]
 
     def test_code_beside_a_rule_is_read_again_and_open_traces_keep_what_they_began_with(self, tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ class TestFiles:
 
         read([(0, trace(1)[:1])])
         (tmp_path / "few_calls.py").write_text(changed("found <= criteria.most", "found > criteria.most"))
-        after = reload.look()
+        after = reload.poll()
         assert after is not None
         judge.use(after)
         read([(1, trace(1)[1:]), (1, trace(2)), (20, trace(3))])
@@ -206,14 +206,14 @@ class TestFiles:
         before = reload.in_force
         code = tmp_path / "few_calls.py"
         code.write_text("nowhere\n")
-        assert reload.look() is None
+        assert reload.poll() is None
         assert f"{path}:3:5: evaluate[0].evaluator: ./few_calls.py:1: cannot be loaded: NameError" in caplog.text
         code.unlink()
-        assert reload.look() is None
+        assert reload.poll() is None
         assert "there is no file" in caplog.text
         assert reload.in_force is before
         code.write_text(EVALUATOR + "# mended\n")
-        assert reload.look() is reload.in_force
+        assert reload.poll() is reload.in_force
 
     def test_what_looks_wrong_in_changed_rules_is_logged_once(
         self, file: Path, caplog: pytest.LogCaptureFixture
@@ -221,8 +221,8 @@ class TestFiles:
         reload = RuleReload(RulesSettings(paths=[str(file.parent)]), Telemetry("judge"))
         file.write_text(RULE.format(id="one") + 'match: {prompt: "refund*"}\n')
         with caplog.at_level(logging.WARNING):
-            assert reload.look() is reload.in_force
-            assert reload.look() is None
+            assert reload.poll() is reload.in_force
+            assert reload.poll() is None
         [record] = caplog.records
         assert record.levelno == logging.WARNING
         assert record.getMessage().startswith(f"{file}:4:9: match.prompt: 'refund*' looks like a glob")

@@ -107,7 +107,7 @@ class MadeTokens:
 
     def caller(self, digest: bytes) -> Caller | None:
         """Who shows the token with this hash; None for one that is unknown, expired, revoked or replaced."""
-        self._filed.look()
+        self._filed.poll()
         # Looking up a hash tells nothing of the secret by its time: who guesses cannot choose what it begins with.
         token = self._filed.value.get(digest)
         return token.caller if token is not None and token.knows(digest, self._now_ns()) else None

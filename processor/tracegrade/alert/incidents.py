@@ -128,10 +128,10 @@ class FailingTraces:
 
     def _of(self, alert: StoredAlert) -> frozenset[str]:
         if alert.key not in self._found:
-            self._found[alert.key] = self._read(alert)
+            self._found[alert.key] = self._bad_trace_ids(alert)
         return self._found[alert.key]
 
-    def _read(self, alert: StoredAlert) -> frozenset[str]:
+    def _bad_trace_ids(self, alert: StoredAlert) -> frozenset[str]:
         since_ns = alert.starts_ns if alert.facts.since_ns is None else alert.facts.since_ns
         if since_ns >= alert.starts_ns:  # it is not known when it began
             since_ns = alert.starts_ns - int(alert.over_s * 1_000_000_000)

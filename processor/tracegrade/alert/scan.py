@@ -20,7 +20,7 @@ from tracegrade.alert.detect.bound import look_bound
 from tracegrade.alert.detect.burn import Budget, budget_of, look_burn
 from tracegrade.alert.detect.coverage import look_coverage
 from tracegrade.alert.detect.drop import look_drop
-from tracegrade.alert.detect.finding import Finding, Firing, Seen
+from tracegrade.alert.detect.finding import Finding, Firing, Observations
 from tracegrade.alert.detect.mean import look_above, look_rise
 from tracegrade.alert.detect.silence import look_silence
 from tracegrade.alert.findings_cache import FindingsCache, Found
@@ -276,7 +276,7 @@ class Scan:
             is_firing = self.stored(key) is not None
             return look_burn(alert.slo, alert.min_samples, budget, bins, self._until, is_firing=is_firing)
         afterwards: Releases = self._backfilled.get(all_releases(key), {})
-        seen = self._seen(key, bins, self._agents[all_releases(key)].together, afterwards)
+        seen = self._observed(key, bins, self._agents[all_releases(key)].together, afterwards)
         if alert.above is not None and alert.is_of_values:
             return look_above(self.rule, alert, alert.above, seen)
         if alert.rise is not None:
@@ -287,7 +287,7 @@ class Scan:
             return look_drop(self.rule, alert, alert.drop, seen)
         assert alert.coverage is not None
         traces = _together(self._traces.get(_traces_of(key)))
-        of_traces = self._seen(key, traces, traces, {})
+        of_traces = self._observed(key, traces, traces, {})
         if afterwards and (begins := _end_of_first(bins)) > self._split(key):
             # Traces from before the rule judged live, of which no live result can be.
             seen, of_traces = _from(seen, begins), _from(of_traces, begins)
@@ -297,12 +297,14 @@ class Scan:
         """The minute until which the window of what is shown may begin and still shows the same."""
         return next((end for item in bins if (end := item.minute + item.minutes) > self._shown_from), inf)
 
-    def _seen(self, key: SeriesKey, own: Sequence[Bin], of_any_release: Sequence[Bin], afterwards: Releases) -> Seen:
+    def _observed(
+        self, key: SeriesKey, own: Sequence[Bin], of_any_release: Sequence[Bin], afterwards: Releases
+    ) -> Observations:
         firing, split = self._firing(key), self._split(key)
         # Of a fall that fires, the value is that of the time since it began.
         shown_from = firing.since if firing is not None and self.alert.drop is not None else self._shown_from
         begin = firing.minute if firing is not None else -(-self._ended_ns(key) // MINUTE_NS)
-        return Seen(
+        return Observations(
             bins=starting_at(own, max(begin, split)),
             before=[item for item in self._history_of(key, own, of_any_release, afterwards) if item.minute < split],
             shown=[item for item in own if item.minute + item.minutes > shown_from],
@@ -412,7 +414,7 @@ def _end_of_first(bins: Sequence[Bin]) -> int:
     return bins[0].minute + bins[0].minutes if bins else 0
 
 
-def _from(seen: Seen, minute: int) -> Seen:
+def _from(seen: Observations, minute: int) -> Observations:
     """What is seen from a minute on; what is usual stays."""
     return replace(seen, bins=starting_at(seen.bins, minute), shown=starting_at(seen.shown, minute))
 

@@ -53,7 +53,7 @@ def next_state(
     if current is None:
         return begun(condition, finding, now_ns) if verdict == "holds" else None
     # People read the text that is in force.
-    seen = _seen(_with_text(current, condition.rule), finding, now_ns)
+    seen = _updated(_with_text(current, condition.rule), finding, now_ns)
     return resolved(seen, now_ns) if verdict == "recovered" else seen
 
 
@@ -117,7 +117,7 @@ def begun(condition: AlertCondition, finding: Finding, now_ns: int) -> StoredAle
             fired_at=finding.value,
         ),
     )
-    return _seen(_with_text(new, rule), finding, now_ns)
+    return _updated(_with_text(new, rule), finding, now_ns)
 
 
 def _with_text(alert: StoredAlert, rule: Rule) -> StoredAlert:
@@ -125,7 +125,7 @@ def _with_text(alert: StoredAlert, rule: Rule) -> StoredAlert:
     return replace(alert, level=rule.level, title=rule.title, facts=facts)
 
 
-def _seen(current: StoredAlert, finding: Finding, now_ns: int) -> StoredAlert:
+def _updated(current: StoredAlert, finding: Finding, now_ns: int) -> StoredAlert:
     since_ns = finding.since * MINUTE_NS if finding.since is not None else None
     facts = replace(
         current.facts,

@@ -239,7 +239,7 @@ def _compiled(source: str) -> "Program":
     try:
         return compile(source)
     except Exception as error:  # its parser may also panic, which is no ValueError
-        raise ValueError(f"no CEL expression: {_syntax(str(error))}{_meant(source)}") from None
+        raise ValueError(f"no CEL expression: {_syntax(str(error))}{_spelling_hint(source)}") from None
 
 
 def _syntax(message: str) -> str:
@@ -257,7 +257,7 @@ def _reason(error: Exception) -> str:
     return str(error).partition(". ")[0].partition("\n")[0]
 
 
-def _meant(source: str) -> str:
+def _spelling_hint(source: str) -> str:
     """How the first thing that another language would have is written."""
     bare = _TEXT.sub('""', source)
     for found, meant in _WRITTEN:
@@ -295,7 +295,7 @@ def _attributes_in(nodes: Iterable[Node], source: str) -> frozenset[str]:
     return frozenset(names)
 
 
-def _read(value: Any, *, judges: bool = False) -> CelExpression:
+def _as_expression(value: Any, *, judges: bool = False) -> CelExpression:
     if isinstance(value, CelExpression):
         return value
     if not isinstance(value, str):
@@ -342,7 +342,7 @@ class CelContext:
 
 Cel: TypeAlias = Annotated[
     CelExpression | None,
-    PlainValidator(_read),
+    PlainValidator(_as_expression),
     PlainSerializer(lambda expression: expression and expression.source),
     WithJsonSchema({"type": "string", "maxLength": _MAX_SOURCE}),
 ]
@@ -350,7 +350,7 @@ Cel: TypeAlias = Annotated[
 
 Condition: TypeAlias = Annotated[
     CelExpression,
-    PlainValidator(lambda value: _read(value, judges=True)),
+    PlainValidator(lambda value: _as_expression(value, judges=True)),
     PlainSerializer(lambda expression: expression.source),
     WithJsonSchema({"type": "string", "maxLength": _MAX_SOURCE}),
 ]

@@ -236,9 +236,9 @@ def _print(items: "Sequence[Item]", files: "RuleTestFiles", dry_run: bool) -> No
 
 
 def _expected_text(promoted: "Promotion") -> str:
-    from tracegrade.pipeline.rule_tests import shown
+    from tracegrade.pipeline.rule_tests import expectation_text
 
-    return shown(promoted.expect) + (", a known gap" if promoted.known_gap else "")
+    return expectation_text(promoted.expect) + (", a known gap" if promoted.known_gap else "")
 
 
 def _notes(item: "Item") -> list[str]:

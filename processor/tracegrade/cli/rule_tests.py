@@ -63,10 +63,10 @@ def test(paths: Sequence[str], config_path: Path | None, output_format: str) -> 
 
 
 def _check(rule: "Rule", path: str, result: "RuleTestResult") -> Check:
-    from tracegrade.pipeline.rule_tests import shown
+    from tracegrade.pipeline.rule_tests import expectation_text
 
     test = result.test
-    said = result.failure or (shown(result.found) if result.found else "")
+    said = result.failure or (expectation_text(result.found) if result.found else "")
     return Check(
         rule=rule,
         rule_path=path,
@@ -94,11 +94,11 @@ def _result_json(result: "RuleTestResult") -> dict[str, Any]:
 
 def print_results(results: "Sequence[RuleTestResult]") -> None:
     """A row for each test, and how many passed."""
-    from tracegrade.pipeline.rule_tests import shown
+    from tracegrade.pipeline.rule_tests import expectation_text
 
     rows = []
     for result in results:
-        said = result.failure or (shown(result.found) if result.found else "")
+        said = result.failure or (expectation_text(result.found) if result.found else "")
         if result.test and result.test.known_gap and not result.failure:
             said = f"known gap: {result.test.known_gap}"
         description = result.test.description if result.test else _OF_THE_TESTS

@@ -56,7 +56,7 @@ def _read_or_zeros(fd: int, length: int, offset: int) -> bytes:
         return bytes(length)
 
 
-def names(path: Path, file: os.stat_result) -> bool:
+def still_names(path: Path, file: os.stat_result) -> bool:
     """Whether `path` is still a name of the open `file`: not after it was deleted, moved or replaced.
 
     Raises:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tracegrade.journal import slots
-from tracegrade.journal.disk import create_filled, names
+from tracegrade.journal.disk import create_filled, still_names
 from tracegrade.journal.errors import JournalError, JournalNotFound
 
 FILE_NAME = "durable"
@@ -44,7 +44,7 @@ class Publisher:
         Raises:
             OSError: this cannot be found out.
         """
-        return names(self._path, self._file)
+        return still_names(self._path, self._file)
 
     def publish(self, durable: Durable) -> None:
         """Show `durable` to every reader from now on."""

@@ -54,7 +54,7 @@ class Record:
 
     @property
     def known_as(self) -> int:
-        """Stable number used to suspect it and to quarantine it."""
+        """Stable number by which it is suspected and set aside."""
         return self.position if self.place is None else self.place
 
 

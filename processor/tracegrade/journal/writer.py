@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tracegrade.journal.disk import Disk, names, sync_folder
+from tracegrade.journal.disk import Disk, still_names, sync_folder
 from tracegrade.journal.errors import FolderGoneError
 from tracegrade.journal.published import Durable, Publisher
 from tracegrade.journal.segments import segment_path
@@ -167,7 +167,7 @@ class SegmentWriter:
         """
         if not self.publisher.is_in_place():
             raise self._gone()
-        if self._fd is not None and not names(segment_path(self.folder, self.bases[-1]), os.fstat(self._fd)):
+        if self._fd is not None and not still_names(segment_path(self.folder, self.bases[-1]), os.fstat(self._fd)):
             raise self._gone()
 
     def _gone(self) -> FolderGoneError:

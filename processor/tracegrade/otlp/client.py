@@ -64,7 +64,7 @@ class OtlpClient:
 
     def _latest(self) -> "_Transport":
         before = self._transport.value
-        if self._transport.look():
+        if self._transport.poll():
             closing = asyncio.create_task(before.close(self._timeout_s))
             self._old.add(closing)
             closing.add_done_callback(self._old.discard)

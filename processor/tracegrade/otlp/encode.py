@@ -69,10 +69,10 @@ def fixed64(number: int, value: int) -> bytes:
 def attribute(number: int, key: str, value: JsonValue) -> bytes:
     """One attribute as an element of the field `number`; kept when it is likely to be needed again."""
     if isinstance(value, str):
-        return _kept(number, key, value) if len(value) <= LONGEST_KEPT else unkept_attribute(number, key, value)
+        return _cached(number, key, value) if len(value) <= LONGEST_KEPT else unkept_attribute(number, key, value)
     if isinstance(value, list | dict):
         return unkept_attribute(number, key, value)
-    return _kept(number, key, value + 0.0 if isinstance(value, float) else value)  # -0.0 equals 0.0: one encoding
+    return _cached(number, key, value + 0.0 if isinstance(value, float) else value)  # -0.0 equals 0.0: one encoding
 
 
 def unkept_attribute(number: int, key: str, value: JsonValue) -> bytes:
@@ -101,7 +101,7 @@ def _key(key: str) -> bytes:
 
 
 @lru_cache(maxsize=8192, typed=True)  # typed: 1, 1.0 and True are equal and encoded differently
-def _kept(number: int, key: str, value: bool | int | float | str | None) -> bytes:
+def _cached(number: int, key: str, value: bool | int | float | str | None) -> bytes:
     return unkept_attribute(number, key, value)
 
 

@@ -43,7 +43,7 @@ class Reloading(Generic[Value]):
         self._look_at_s = now_s() + LOOK_EVERY_S
         self.value = read()
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         """Read changed files again, at most once a second. Returns whether ``value`` is new."""
         now_s = self._now_s()
         if now_s < self._look_at_s:

@@ -199,7 +199,7 @@ def _failure(test: RuleTest, found: Found, evaluations: list[Evaluation]) -> str
         return "the known gap is closed: remove 'known_gap'" if held else ""
     if held:
         return ""
-    mismatch = f"expected {shown(test.expect)}, found {shown(found)}"
+    mismatch = f"expected {expectation_text(test.expect)}, found {expectation_text(found)}"
     return "; ".join([mismatch, *_reasons(test.expect, found, evaluations)])
 
 
@@ -211,7 +211,7 @@ def _reasons(expected: Found, found: Found, evaluations: list[Evaluation]) -> It
             yield next(f"{name}: {one.full_explanation}" for one in _named(evaluations, name) if one.outcome == outcome)
 
 
-def shown(expectation: Found) -> str:
+def expectation_text(expectation: Found) -> str:
     """``not_matched``, or ``name: outcome`` for each evaluation."""
     if isinstance(expectation, str):
         return expectation

@@ -200,7 +200,7 @@ class SetAside:
 
     def ask_to_retry(self, position: int) -> None:
         """Request that the journal's writer appends the record set aside at `position` again."""
-        self._kept(position)
+        self._waiting_record(position)
         self._asked(position).touch()
 
     def is_asked(self, position: int) -> bool:
@@ -277,7 +277,7 @@ class SetAside:
         more = f", and {len(texts) - 1} more" if len(texts) > 1 else ""
         conditions.say("record_set_aside", f"{texts[-1]}{more}" if texts else None)
 
-    def _kept(self, position: int) -> SetAsideRecord:
+    def _waiting_record(self, position: int) -> SetAsideRecord:
         for record in self.load().waiting:
             if record.position == position:
                 if self.request_path(record) is None:

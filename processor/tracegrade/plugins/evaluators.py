@@ -92,14 +92,14 @@ def checked(evaluator: Evaluator[Any, Any]) -> Callable[[Evidence, Any, Any], Sc
 
     def score(evidence: Evidence, criteria: Any, settings: Any) -> Score:
         try:
-            return _kept(judge(evidence, criteria, settings))
+            return _checked_score(judge(evidence, criteria, settings))
         except ScoreError as error:
             raise ScoreError(f"{evaluator.name}: {error}") from None
 
     return score
 
 
-def _kept(given: Score) -> Score:
+def _checked_score(given: Score) -> Score:
     if not isinstance(given, Score):
         raise ScoreError(f"expected a {Score.__module__}.Score, found {type(given).__name__}")
     number = given.score

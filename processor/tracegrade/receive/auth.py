@@ -84,7 +84,7 @@ class BearerTokens:
         if (stated := self._stated.get(digest)) is not None:
             return stated
         if self._filed is not None:
-            self._filed.look()
+            self._filed.poll()
             if (filed := self._filed.value.get(digest)) is not None:
                 return filed
         return None if self._made is None else self._made.caller(digest)

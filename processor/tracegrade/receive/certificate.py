@@ -43,7 +43,7 @@ def server_context(where: str, tls: TlsServerSettings) -> ssl.SSLContext:
     context.num_tickets = 0
 
     def hand_over(handshake: ssl.SSLObject, name: str | None, begun_by: ssl.SSLContext) -> None:
-        certificate.look()
+        certificate.poll()
         handshake.context = certificate.value.context
 
     context.sni_callback = hand_over  # called for every handshake, also of clients that name no server

@@ -162,7 +162,7 @@ def _channel_options(settings: GrpcSettings) -> list[tuple[str, Any]]:
 
 def _credentials(certificate: Reloading[Certificate]) -> grpc.ServerCredentials:
     def latest() -> grpc.ServerCertificateConfiguration | None:  # asked before each handshake; None: as before
-        return _configuration(certificate.value) if certificate.look() else None
+        return _configuration(certificate.value) if certificate.poll() else None
 
     return grpc.dynamic_ssl_server_credentials(
         _configuration(certificate.value),

@@ -23,11 +23,11 @@ from tracegrade.rule.evaluator_file import (
     FILE_FORM,
     EvaluatorFile,
     StillRunning,
+    bug_text,
     ending,
     evaluator_name,
     named_line,
     one_form,
-    said,
 )
 
 MEMBER = "EVALUATOR"
@@ -113,7 +113,7 @@ def _evaluator_in(written: str, place: Path, content: bytes) -> EvaluatorFile:
         raise WrongValue(f"{_position(written, str(place), error)}: {type(error).__name__}: {error.msg}") from None
     except (Exception, SystemExit, StillRunning) as bug:  # running it runs anything
         where = named_line(written, str(place), bug)
-        raise WrongValue(f"{where}: cannot be loaded: {said(bug)}") from None
+        raise WrongValue(f"{where}: cannot be loaded: {bug_text(bug)}") from None
     if found is None:
         raise WrongValue(f"{written}: no {MEMBER} in it; expected {MEMBER} = Evaluator(...), as of a package")
     if (mistake := _mistake_in(found, evaluator_name(written))) is not None:

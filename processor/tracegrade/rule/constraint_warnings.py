@@ -103,7 +103,7 @@ def _by_itself(one: _Placed, rule: Rule) -> Iterator[tuple[Location, str]]:
     if isinstance(form, Paired) and (unless := _left_out(rule)) is not None and _covers(unless, form.sides[0]):
         yield one.where, f"it is never triggered: unless.tools leaves out who calls {words_of(form.sides[0])}"
     if isinstance(form, Paired) and rule.scope == "tool-call" and tools is not None:
-        names = _names(form.sides[0])
+        names = _tool_names(form.sides[0])
         if names is not None and not any(tools.match(name) for name in names):
             yield one.where, f"it is never triggered: match.tools leaves out {words_of(form.sides[0])}"
 
@@ -180,7 +180,7 @@ def _never_called(one: _Placed, never: Side) -> Iterator[tuple[Location, str]]:
 
 def _covers(side: Side, other: Side) -> bool:
     """Whether a side means every call that `other` means; one with conditions does so only of itself."""
-    names = _names(side)
+    names = _tool_names(side)
     if names is None:
         return _written(side) == _written(other)
     table = NameTable([names], "glob")
@@ -196,7 +196,7 @@ def _written(side: Side) -> list[object]:
     return [item if isinstance(item, str) else item.model_dump() for item in items]
 
 
-def _names(side: Side) -> Sequence[str] | None:
+def _tool_names(side: Side) -> Sequence[str] | None:
     """The tools of a side; None where it has conditions."""
     items = side if isinstance(side, list) else [side]
     return [item for item in items if isinstance(item, str)] if all(isinstance(i, str) for i in items) else None

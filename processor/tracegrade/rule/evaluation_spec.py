@@ -32,9 +32,9 @@ from tracegrade.rule.evaluator_file import (
     FindFile,
     StillRunning,
     Unread,
+    bug_text,
     ending,
     names_a_file,
-    said,
 )
 from tracegrade.rule.mistakes import mistake, mistakes_of, refuse
 
@@ -131,7 +131,7 @@ def _read_with_file(named: str, value: dict[str, Any], find_file: FindFile | Non
     except ValidationError:
         raise
     except (Exception, SystemExit, StillRunning) as bug:  # in its models, or in what says something of them
-        raise refuse([mistake(f"{file.where(bug)}: {said(bug)}", "evaluator")]) from None
+        raise refuse([mistake(f"{file.where(bug)}: {bug_text(bug)}", "evaluator")]) from None
     if wrong is not None:
         raise refuse([mistake(f"{file.written}: {wrong}", "evaluator")])
     return replace(read, evaluator=said_of_it.kept_in(file.evaluator), file=file)

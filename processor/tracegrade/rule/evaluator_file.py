@@ -85,7 +85,7 @@ def ending(place: str) -> Iterator[None]:
         sys.settrace(before)
 
 
-def said(bug: BaseException) -> str:
+def bug_text(bug: BaseException) -> str:
     """An error that code of a file raised, in words."""
     return str(bug) if isinstance(bug, StillRunning) else f"{type(bug).__name__}: {bug}".removesuffix(": ")
 

@@ -195,7 +195,7 @@ class ReceiveRole:
 
     def _start_tasks(self, stack: AsyncExitStack, stop: asyncio.Event) -> list[asyncio.Task[None]]:
         tasks = [
-            asyncio.create_task(self._received.look_after(stop)),
+            asyncio.create_task(self._received.run_maintenance(stop)),
             asyncio.create_task(repeat(LOOK_EVERY_S, partial(self._delete, stop), stop)),
             asyncio.create_task(repeat(LOOK_EVERY_S, self._retry_set_aside, stop)),
             asyncio.create_task(repeat(self._config.telemetry.export_interval, self._metrics_export.send, stop)),
@@ -226,7 +226,7 @@ class ReceiveRole:
             forget_process(self._telemetry, name)
 
     async def _look_at_certificates(self) -> None:
-        await asyncio.to_thread(self._certificates.look)
+        await asyncio.to_thread(self._certificates.poll)
 
     async def _publish(self) -> None:
         note_process(self._telemetry, "receive")

@@ -58,10 +58,10 @@ class RuleReload:
         """Look as often as the settings say, in a thread, until `stop` is set."""
         interval_s = self._settings.reload
         while interval_s is not None and not await wait(stop, interval_s):
-            await asyncio.to_thread(self.look)
+            await asyncio.to_thread(self.poll)
         await stop.wait()
 
-    def look(self) -> RuleSet | None:
+    def poll(self) -> RuleSet | None:
         """The rules in the files now; None when they are already in force, or wrong, which is logged once."""
         if self._stamp_now() == self._stamp:
             return None

@@ -93,13 +93,13 @@ def _health(taken: list[dict[str, Any]]) -> dict[str, Any]:
         "status": status,
         "version": build_version(),
         "conditions": [
-            shown for role, conditions in found.items() for shown in _conditions_json(role, conditions, now_ns)
+            shown for role, conditions in found.items() for shown in _condition_documents(role, conditions, now_ns)
         ],
         "snapshot_age_s": {item["role"]: round(max(0, now_ns - item["time_ns"]) / 1e9, 3) for item in taken},
     }
 
 
-def _conditions_json(role: str, conditions: Iterable[Condition], now_ns: int) -> list[dict[str, Any]]:
+def _condition_documents(role: str, conditions: Iterable[Condition], now_ns: int) -> list[dict[str, Any]]:
     return [
         {
             "name": condition.name,

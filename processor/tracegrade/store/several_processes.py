@@ -137,12 +137,12 @@ class Leader:
     async def run(self, stop: asyncio.Event) -> None:
         """Try to lead, and look whether it still does, until `stop` is set; then another process may lead."""
         while not stop.is_set():
-            await asyncio.to_thread(self.look)
+            await asyncio.to_thread(self.poll)
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), LOOK_EVERY_S)
         await asyncio.to_thread(self.resign)
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Take the lock if it is free; if this process has it, look whether its connection is still there."""
         if self._alone:
             return

@@ -88,7 +88,7 @@ KINDS: dict[str, Kind] = {
         "send less from the services that the message names, sample them, or use fewer rules",
     ),
     "record_set_aside": Kind(
-        "a request or a trace crashed the judge twice and is quarantined",
+        "a request or a trace crashed the judge twice and is set aside",
         "'tracegrade set-aside list' shows it, 'tracegrade set-aside retry' judges it again",
     ),
     "store_unavailable": Kind(

@@ -68,7 +68,7 @@ def shown_budgets(connection: Connection, rules: Sequence[Rule], chosen: dict[st
         for place, left in courses(connection, rule, alert, now_ns).items()
     }
     return ShownBudgets(
-        [_shown(status, status.place in firing, drawn.get((status.slo, status.place), [])) for status in shown],
+        [_shown_budget(status, status.place in firing, drawn.get((status.slo, status.place), [])) for status in shown],
         len(found) - len(shown),
     )
 
@@ -79,7 +79,7 @@ def _is_chosen(status: SloStatus, chosen: dict[str, str]) -> bool:
     return all(chosen.get(name, value) == value for name, value in own.items())
 
 
-def _shown(status: SloStatus, is_firing: bool, course: Sequence[float]) -> ShownBudget:
+def _shown_budget(status: SloStatus, is_firing: bool, course: Sequence[float]) -> ShownBudget:
     tenant, rule_id, of, service, agent = status.place
     budget, window = status.budget, duration_text(status.slo.window)
     return ShownBudget(

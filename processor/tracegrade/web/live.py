@@ -53,7 +53,7 @@ class Newest:
     async def _look(self) -> None:
         while self._waiting:
             try:
-                found = await asyncio.to_thread(self._read)
+                found = await asyncio.to_thread(self._mark)
             except (StoreError, SQLAlchemyError) as error:  # not made yet, or unavailable: it may come
                 logger.debug("the newest result is not known: %s", error)
                 found = self._state
@@ -63,7 +63,7 @@ class Newest:
                 self._changed = asyncio.Event()
             await asyncio.sleep(LOOK_EVERY_S)
 
-    def _read(self) -> str:
+    def _mark(self) -> str:
         with self._sources.store() as connection:
             return f"{changing_mark(connection)} {changed_ns(connection)}"
 

@@ -101,7 +101,7 @@ def _run(run: AgentRun) -> AgentRun:
     )
 
 
-def _said(said: Said) -> Said:
+def _hidden_text(said: Said) -> Said:
     return Said(said.role, said.text and HIDDEN, tuple(HIDDEN for _ in said.media))
 
 
@@ -207,7 +207,7 @@ _WITHOUT: dict[type, Callable[[Any], Any]] = {
     Resource: _resource,
     Row: _row,
     Run: _stored_run,
-    Said: _said,
+    Said: _hidden_text,
     ScoredRun: _scored,
     SessionSums: _as_it_is,
     Span: _span,

@@ -103,7 +103,7 @@ def watched_values(connection: Connection, alert: StoredAlert, count_incomplete:
     shown, before = _Steps({}, 0, 1), -1
     for longer_ns in _BEFORE_NS:
         since_ns = began_ns - max(longer_ns, _LONGER_THAN_INCIDENT * length_ns)
-        wider = _read(connection, what, (since_ns, until_ns), count_incomplete or is_count)
+        wider = _steps_of(connection, what, (since_ns, until_ns), count_incomplete or is_count)
         seen = wider.results_before(began_ns)
         if seen <= before:  # a longer time shows no more
             break
@@ -115,7 +115,7 @@ def watched_values(connection: Connection, alert: StoredAlert, count_incomplete:
     return WatchedValues(shown.since_ns, until_ns, began_ns, shown.minutes, values, _usual(what, values), is_count)
 
 
-def _read(connection: Connection, what: Watched, period: Period, count_incomplete: bool) -> _Steps:
+def _steps_of(connection: Connection, what: Watched, period: Period, count_incomplete: bool) -> _Steps:
     since_ns, until_ns = period
     minutes = _step_for((until_ns - since_ns) // MINUTE_NS + 1)
     since_ns -= since_ns % (minutes * MINUTE_NS)

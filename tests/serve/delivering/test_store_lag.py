@@ -14,7 +14,7 @@ def test_results_that_wait_long_are_said_until_they_are_stored() -> None:
         now["s"] = now_s
         positions.clear()
         positions.update(seen)
-        lag.look()
+        lag.poll()
         return conditions.holds("store_behind")
 
     # When, what is stored and what there is of each journal, and whether the condition holds.

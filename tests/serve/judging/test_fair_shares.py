@@ -32,7 +32,7 @@ def records(*sent: tuple[str, str, int]) -> list[Record]:
 
 
 def left_out(shares: FairShares, lag: float, read: list[Record]) -> set[str]:
-    shares.look(round(lag * BOUND))
+    shares.note_lag(round(lag * BOUND))
     found = shares.left_unread(read, round(lag * BOUND))
     return {f"{record.tenant}/{service_of(record.payload)}" for record in read if record.position in found}
 
@@ -75,7 +75,7 @@ def test_who_is_judged_sent_no_more_than_who_is_left_out(sizes: list[int], lag: 
     read = records(*[("default", f"s{number:02d}", size) for number, size in enumerate(sizes)])
     shares = FairShares(100 * BOUND)
     for _ in range(2):
-        shares.look(round(lag * 100 * BOUND))
+        shares.note_lag(round(lag * 100 * BOUND))
         found = shares.left_unread(read, round(lag * 100 * BOUND))
     largest_kept = max(len(record.payload) for record in read if record.position not in found)
     assert all(len(record.payload) > largest_kept for record in read if record.position in found)
@@ -88,12 +88,12 @@ def test_what_was_sent_long_ago_counts_less() -> None:
     shares = FairShares(100_000)
     read = records(("default", "was-noisy", 9000), ("default", "other", 300))
     for _ in range(3):
-        shares.look(60_000)
+        shares.note_lag(60_000)
         shares.left_unread(read, 60_000)
     assert shares.over == {("default", "was-noisy")}
     calm = records(("default", "was-noisy", 200), ("default", "other", 3000))
     for _ in range(40):
-        shares.look(60_000)
+        shares.note_lag(60_000)
         shares.left_unread(calm, 60_000)
     assert shares.over == {("default", "other")}
 

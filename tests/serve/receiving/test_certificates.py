@@ -28,7 +28,7 @@ def test_a_certificate_says_how_long_it_holds_and_one_that_cannot_be_used_is_a_c
     watch = CertificateWatch(config, telemetry)
 
     def left_days() -> float:
-        watch.look()
+        watch.poll()
         return telemetry.value("tracegrade.certificate.remaining", server=WHERE) / 86400
 
     assert 9.9 < left_days() <= 10
@@ -50,5 +50,5 @@ def test_one_that_has_ended_has_less_than_no_time_left(tmp_path: Path) -> None:
     tls = {"cert_file": str(tmp_path / "cert.pem"), "key_file": str(tmp_path / "key.pem")}
     config = Config.model_validate({"telemetry": {"tls": tls}})
     telemetry = Telemetry("receive")
-    CertificateWatch(config, telemetry, lambda: time.time() + 11 * 86400).look()
+    CertificateWatch(config, telemetry, lambda: time.time() + 11 * 86400).poll()
     assert -1.01 < telemetry.value("tracegrade.certificate.remaining", server="telemetry") / 86400 < -0.99

@@ -6,7 +6,7 @@ once, at most.
 """
 
 from tracegrade.alert.detect.evidence import HOURS, Change, Evidence, look_for
-from tracegrade.alert.detect.finding import Finding, Seen, measure, measure_all
+from tracegrade.alert.detect.finding import Finding, Observations, measure, measure_all
 from tracegrade.alert.detect.recovery import WayBack, look_back
 from tracegrade.alert.detect.steps import as_kept, began, kept_ratio, remembered, steps_of, worth_of
 from tracegrade.alert.detect.usual import dispersion_of
@@ -41,7 +41,7 @@ def with_odds(share: float, times: float) -> float:
     return share / (share + times * (1 - share))
 
 
-def look_bound(rule: Rule, alert: Alert, bound: float, seen: Seen) -> Finding | None:
+def look_bound(rule: Rule, alert: Alert, bound: float, seen: Observations) -> Finding | None:
     """Whether what is watched lies past `bound`; while it fires, whether it is back. None when nothing was judged.
 
     ``value`` is that of the window that the alert names; of all the evidence, when that window is empty; of the results
@@ -59,7 +59,7 @@ def look_bound(rule: Rule, alert: Alert, bound: float, seen: Seen) -> Finding | 
     return now.finding(bound, value, began(alert, seen.bins, evidence.since))
 
 
-def _evidence(rule: Rule, alert: Alert, bound: float, seen: Seen, whole: Tally) -> Evidence:
+def _evidence(rule: Rule, alert: Alert, bound: float, seen: Observations, whole: Tally) -> Evidence:
     """None of a release that is past the bound like all others: it is not this one."""
     is_share = alert.of in UNJUDGED
     worth = worth_of(alert, whole)
@@ -81,7 +81,7 @@ def _evidence(rule: Rule, alert: Alert, bound: float, seen: Seen, whole: Tally) 
     return found
 
 
-def _dispersion(alert: Alert, seen: Seen, worth: float) -> float:
+def _dispersion(alert: Alert, seen: Observations, worth: float) -> float:
     """Of the history and all evidence but that of a day: what may be the fall says nothing about how hours differ.
 
     While it fires, of the history alone.

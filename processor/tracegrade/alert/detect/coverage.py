@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tracegrade.alert.detect.evidence import HOURS, Change, Evidence, Step, look_for
-from tracegrade.alert.detect.finding import Finding, Measured, Seen, share
+from tracegrade.alert.detect.finding import Finding, Measured, Observations, share
 from tracegrade.alert.detect.steps import by_step, good_and_bad, remembered
 from tracegrade.alert.detect.usual import Usual, usual_of
 from tracegrade.rule.alert import Alert
@@ -19,7 +19,7 @@ from tracegrade.store.history import Bin
 _LEFT = (0.6, 0.2, 0.02)
 
 
-def look_coverage(alert: Alert, coverage: Coverage, seen: Seen, traces: Seen) -> Finding | None:
+def look_coverage(alert: Alert, coverage: Coverage, seen: Observations, traces: Observations) -> Finding | None:
     """Whether results, or those that can be judged, are fewer than ``falls_to`` of what was usual.
 
     Args:
@@ -45,7 +45,7 @@ def look_coverage(alert: Alert, coverage: Coverage, seen: Seen, traces: Seen) ->
         ),
     )
     looks = [
-        _look(alert, coverage, usual, now, shown, seen.until, is_firing=seen.firing is not None)
+        _weigh_share(alert, coverage, usual, now, shown, seen.until, is_firing=seen.firing is not None)
         for usual, (shown, now) in zip(usuals, lacking, strict=True)
     ]
     found = [finding for finding in looks if finding is not None]
@@ -59,7 +59,7 @@ def look_coverage(alert: Alert, coverage: Coverage, seen: Seen, traces: Seen) ->
     return min(known, key=lambda finding: finding.evidence or 0.0)
 
 
-def _look(
+def _weigh_share(
     alert: Alert,
     coverage: Coverage,
     usual: Usual | None,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from math import ceil, exp, log
 
 from tracegrade.alert.detect.evidence import LEAST_SHARE, Change, Evidence, certain, far_likelier, look_for
-from tracegrade.alert.detect.finding import Finding, Seen, measure, measure_all
+from tracegrade.alert.detect.finding import Finding, Observations, measure, measure_all
 from tracegrade.alert.detect.recovery import WayBack, look_back
 from tracegrade.alert.detect.steps import (
     as_happened,
@@ -60,7 +60,7 @@ def way_back(usual: Usual, was: float, by: float) -> WayBack:
     return WayBack([[max(share - times * by, share / 4) for share in back] for times in _TIMES_STILL], [back])
 
 
-def look_drop(rule: Rule, alert: Alert, drop: Drop, seen: Seen) -> Finding | None:
+def look_drop(rule: Rule, alert: Alert, drop: Drop, seen: Observations) -> Finding | None:
     """Whether what is watched has fallen by ``drop.by`` or more; while it fires, whether it has risen again.
 
     ``value`` is that of the time since the fall most likely began; when it is over, since the rise did. None when
@@ -81,7 +81,9 @@ def look_drop(rule: Rule, alert: Alert, drop: Drop, seen: Seen) -> Finding | Non
     )
 
 
-def _evidence(rule: Rule, alert: Alert, drop: Drop, seen: Seen, baselines: Sequence[Usual]) -> tuple[Usual, Evidence]:
+def _evidence(
+    rule: Rule, alert: Alert, drop: Drop, seen: Observations, baselines: Sequence[Usual]
+) -> tuple[Usual, Evidence]:
     """The baseline that shows most, and the mean of what each shows, which is evidence, too: it is 1 as seldom."""
     whole, firing = total(item.tally for item in seen.bins), seen.firing
     ratio = 1.0 if alert.is_of_score else kept_ratio(rule, whole)
@@ -93,7 +95,7 @@ def _evidence(rule: Rule, alert: Alert, drop: Drop, seen: Seen, baselines: Seque
             found.append((usual, look_for(_kept_change(fall(usual, drop.by), ratio), *about)))
         else:
             way = way_back(usual, firing.was or usual.share, drop.by)
-            found.append((usual, look_back(WayBack(_kept(way.fallen, ratio), _kept(way.back, ratio)), *about)))
+            found.append((usual, look_back(WayBack(_scaled(way.fallen, ratio), _scaled(way.back, ratio)), *about)))
     usual, strongest = max(found, key=lambda one: one[1].value)
     evidence = Evidence(sum(one.value for _, one in found) / len(found), strongest.since)
     if firing is None and seen.beside is not None and _others_fell(rule, alert, seen, usual, evidence):
@@ -101,7 +103,7 @@ def _evidence(rule: Rule, alert: Alert, drop: Drop, seen: Seen, baselines: Seque
     return usual, evidence
 
 
-def _baselines(rule: Rule, alert: Alert, drop: Drop, seen: Seen) -> list[Usual]:
+def _baselines(rule: Rule, alert: Alert, drop: Drop, seen: Observations) -> list[Usual]:
     """What results are compared with: the history just before them, and the oldest, if there is one before that.
 
     Against the first alone, a share that falls by a little each day takes its baseline along.
@@ -127,13 +129,13 @@ def _baselines(rule: Rule, alert: Alert, drop: Drop, seen: Seen) -> list[Usual]:
     return known
 
 
-def _stated(share: float, alert: Alert, drop: Drop, seen: Seen) -> Usual:
+def _stated(share: float, alert: Alert, drop: Drop, seen: Observations) -> Usual:
     """A share that is known; how results depend on each other is still told by the history."""
     worth = worth_of(alert, total(item.tally for item in seen.before))
     return stated(share, next((one for one in _usuals(alert, drop, seen) if one is not None), None), worth)
 
 
-def _weeks(alert: Alert, seen: Seen) -> list[Sequence[Bin]]:
+def _weeks(alert: Alert, seen: Observations) -> list[Sequence[Bin]]:
     """The history in three stretches as long as the evidence, the latest first; the oldest is whole, or empty."""
     length = ceil(alert.evidence_s / 60)
     split = seen.until - length  # with less history than that, all of it is one
@@ -144,7 +146,7 @@ def _weeks(alert: Alert, seen: Seen) -> list[Sequence[Bin]]:
     return [latest, middle, oldest if is_whole else []]
 
 
-def _usuals(alert: Alert, drop: Drop, seen: Seen) -> list[Usual | None]:
+def _usuals(alert: Alert, drop: Drop, seen: Observations) -> list[Usual | None]:
     """What is usual by the latest of the `_weeks` with results and by the oldest, of the results that were kept."""
 
     def make() -> list[Usual | None]:
@@ -163,7 +165,7 @@ def _as_happened(rule: Rule, alert: Alert, usual: Usual, bins: Sequence[Bin]) ->
     return replace(usual, by_hour=by_hour, share=as_happened(usual.share, ratio), low=as_happened(usual.low, ratio))
 
 
-def _others_fell(rule: Rule, alert: Alert, seen: Seen, usual: Usual, evidence: Evidence) -> bool:
+def _others_fell(rule: Rule, alert: Alert, seen: Observations, usual: Usual, evidence: Evidence) -> bool:
     """Whether the other releases may have fallen as far in the same time: their results are not far likelier without.
 
     Then it is not known to be this release.
@@ -182,10 +184,10 @@ def _others_fell(rule: Rule, alert: Alert, seen: Seen, usual: Usual, evidence: E
 
 
 def _kept_change(change: Change, ratio: float) -> Change:
-    return replace(change, without=_kept([change.without], ratio)[0], after=_kept(change.after, ratio))
+    return replace(change, without=_scaled([change.without], ratio)[0], after=_scaled(change.after, ratio))
 
 
-def _kept(of_levels: Sequence[Sequence[float]], ratio: float) -> Sequence[Sequence[float]]:
+def _scaled(of_levels: Sequence[Sequence[float]], ratio: float) -> Sequence[Sequence[float]]:
     if ratio == 1:
         return of_levels
     return [[as_kept(max(share, LEAST_SHARE), ratio) for share in shares] for shares in of_levels]

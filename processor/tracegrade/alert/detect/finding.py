@@ -33,7 +33,7 @@ class Firing:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observations:
     """What a check sees of one series.
 
     ``bins``: within the time in which results are evidence, in order. ``before``: in the history before it, of any

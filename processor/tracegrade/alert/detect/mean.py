@@ -14,7 +14,7 @@ from statistics import NormalDist, median
 
 from tracegrade.alert.detect.bets import Bets
 from tracegrade.alert.detect.evidence import HOURS, weigh
-from tracegrade.alert.detect.finding import Finding, Seen, measure, measure_all
+from tracegrade.alert.detect.finding import Finding, Observations, measure, measure_all
 from tracegrade.alert.detect.moments import Moments, correlation, hourly, inflation, mean_of, season
 from tracegrade.alert.detect.steps import remembered, values_of
 from tracegrade.alert.detect.usual import BASELINE_ERROR
@@ -130,7 +130,7 @@ def _bounds(usual: UsualValue, level: float) -> list[float]:
     return [max(mean, usual.mean * _LEAST_PART) * level for mean in usual.by_hour]
 
 
-def look_above(rule: Rule, alert: Alert, bound: float, seen: Seen) -> Finding | None:
+def look_above(rule: Rule, alert: Alert, bound: float, seen: Observations) -> Finding | None:
     """Whether the mean lies above `bound`; while it fires, whether it is back. None without values.
 
     ``value`` is that of the window that the alert names; of all the evidence, when that window is empty; of the values
@@ -138,14 +138,14 @@ def look_above(rule: Rule, alert: Alert, bound: float, seen: Seen) -> Finding | 
     """
     usual = _settled(rule, alert, seen)
     if seen.firing is None:
-        found = _look(rule, alert, seen, above(bound, usual.dispersion), bound)
+        found = _weigh_mean(rule, alert, seen, above(bound, usual.dispersion), bound)
         return found if found is None else _of_this_release(rule, alert, seen, found, bound)
     resolve_at = bound if alert.resolve_at is None else alert.resolve_at
     spread = _spread(usual.mean, usual.variance, resolve_at) if usual.samples else 0.0
-    return _look(rule, alert, seen, back(resolve_at, usual.dispersion, spread), bound)
+    return _weigh_mean(rule, alert, seen, back(resolve_at, usual.dispersion, spread), bound)
 
 
-def look_rise(rule: Rule, alert: Alert, rise: Rise, seen: Seen) -> Finding | None:
+def look_rise(rule: Rule, alert: Alert, rise: Rise, seen: Observations) -> Finding | None:
     """Whether the mean has risen by ``rise.by`` or more; while it fires, whether it has fallen again.
 
     ``value`` is that of the time since the rise, or the fall, most likely began. None without values, or when there is
@@ -157,7 +157,7 @@ def look_rise(rule: Rule, alert: Alert, rise: Rise, seen: Seen) -> Finding | Non
         return None
     was = usual.mean if firing is None else firing.was or usual.mean
     bets = risen(usual, rise.by) if firing is None else fallen_back(usual, was, rise.by)
-    found = _look(rule, alert, seen, bets, was * (1 + rise.by))
+    found = _weigh_mean(rule, alert, seen, bets, was * (1 + rise.by))
     if found is None:
         return None
     if firing is None:
@@ -166,7 +166,7 @@ def look_rise(rule: Rule, alert: Alert, rise: Rise, seen: Seen) -> Finding | Non
     return replace(found, was=was, was_samples=samples)
 
 
-def _usual(rule: Rule, alert: Alert, rise: Rise, seen: Seen) -> UsualValue | None:
+def _usual(rule: Rule, alert: Alert, rise: Rise, seen: Observations) -> UsualValue | None:
     def make() -> UsualValue | None:
         return usual_value_of(without_high_quarters(values_of(rule, seen.before, seen.fine_from), rise.by))
 
@@ -184,7 +184,7 @@ def _usual(rule: Rule, alert: Alert, rise: Rise, seen: Seen) -> UsualValue | Non
     return None
 
 
-def _settled(rule: Rule, alert: Alert, seen: Seen) -> UsualValue:
+def _settled(rule: Rule, alert: Alert, seen: Observations) -> UsualValue:
     """What is usual by all that is older than a day, above the bound or not.
 
     What may be the rise itself says nothing about how much hours differ anyway.
@@ -198,7 +198,7 @@ def _settled(rule: Rule, alert: Alert, seen: Seen) -> UsualValue:
     return remembered(("settled", alert.of, rule.sample), settled, make)
 
 
-def _of_this_release(rule: Rule, alert: Alert, seen: Seen, found: Finding, limit: float) -> Finding:
+def _of_this_release(rule: Rule, alert: Alert, seen: Observations, found: Finding, limit: float) -> Finding:
     """`found`, without evidence where the other releases lie above `limit` in the same time, or nobody knows."""
     if seen.beside is None or not found.evidence:
         return found
@@ -213,7 +213,7 @@ def _spread(mean: float, variance: float, bound: float) -> float:
     return (variance + (bound - mean) ** 2) / bound**2
 
 
-def _look(rule: Rule, alert: Alert, seen: Seen, bets: Bets, bound: float) -> Finding | None:
+def _weigh_mean(rule: Rule, alert: Alert, seen: Observations, bets: Bets, bound: float) -> Finding | None:
     whole = total(item.tally for item in seen.bins)
     evidence = weigh(bets, values_of(rule, seen.bins, seen.fine_from), alert.false_alarm_every, seen.until)
     changed = seen.since(evidence.since)

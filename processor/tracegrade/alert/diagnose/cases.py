@@ -189,9 +189,9 @@ def _values(spans: Sequence[Span], subject: str, names: Sequence[str]) -> dict[s
     own = next((span for span in spans if span.span_id.hex() == subject.partition("/")[0]), None)
     root = next((span for span in spans if span.is_local_root), spans[0])
     places = [*([own.attributes] if own is not None else ()), root.attributes, (own or root).resource.attributes]
-    texts = ((name, _text(place[name])) for place in reversed(places) for name in names if name in place)
+    texts = ((name, _as_text(place[name])) for place in reversed(places) for name in names if name in place)
     return {name: text for name, text in texts if 0 < len(text) <= _LONGEST}
 
 
-def _text(value: JsonValue) -> str:
+def _as_text(value: JsonValue) -> str:
     return value if isinstance(value, str) else json_text(value)

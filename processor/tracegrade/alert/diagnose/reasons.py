@@ -71,7 +71,7 @@ def reasons(
         include_values: whether values of traces may be told.
     """
     groups: dict[ReasonKey, _Group] = {}
-    now, then = (list(_said(connection, watched, cases[:MOST_READ])) for cases in (since, before))
+    now, then = (list(_reasons_by_case(connection, watched, cases[:MOST_READ])) for cases in (since, before))
     for case, said in now:
         for key, (words, evaluation) in said.items():
             group = groups.setdefault(key, _Group([*words]))
@@ -92,14 +92,14 @@ def reasons(
 
 def reason_key(evaluation: Evaluation) -> ReasonKey:
     """What bad evaluations for the same reason have in common: numbers, ids and the like in their texts may differ."""
-    return evaluation.evaluation, tuple(_VARYING.split(_text(evaluation)))
+    return evaluation.evaluation, tuple(_VARYING.split(_shortened_explanation(evaluation)))
 
 
-def _text(evaluation: Evaluation) -> str:
+def _shortened_explanation(evaluation: Evaluation) -> str:
     return explanation(evaluation, False)[:_LONGEST_TEXT]
 
 
-def _said(
+def _reasons_by_case(
     connection: Connection, watched: Watched, cases: Sequence[Case]
 ) -> Iterator[tuple[Case, dict[ReasonKey, tuple[list[str], Evaluation]]]]:
     """Why each case is bad: what differs in each text, and the evaluation that says so."""
@@ -118,7 +118,7 @@ def _said(
                 and OUTCOMES.index(evaluation.outcome) in watched.bad
             ):
                 key = reason_key(evaluation)
-                said.setdefault(key, (_VARYING.findall(_text(evaluation)), evaluation))
+                said.setdefault(key, (_VARYING.findall(_shortened_explanation(evaluation)), evaluation))
         if said:
             yield case, said
 

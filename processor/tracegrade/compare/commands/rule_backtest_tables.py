@@ -50,7 +50,7 @@ def backtest_markdown(found: "Backtest", links: "Links") -> str:
         rows = [[as_markdown(cell) for cell in row] for row in _rule_rows(found)]
         parts += [as_markdown(_summary(found)), markdown_table(_RULE_COLUMNS, rows)]
         named = [
-            [as_markdown(change.rule.id), _words(example), link_markdown(example.trace_id, links)]
+            [as_markdown(change.rule.id), _change_text(example), link_markdown(example.trace_id, links)]
             for change, example in _examples(found)
         ]
         parts += [markdown_table(["rule", "was, is", "trace"], named)] if named else []
@@ -137,7 +137,7 @@ def _example_rows(found: "Backtest", links: "Links") -> "Iterator[list[str | Sty
         yield [change.rule.id, words, example.agent, example.release, trace, why]
 
 
-def _words(example: "Example") -> str:
+def _change_text(example: "Example") -> str:
     return f"{_word(example.before)}, {_word(example.after)}"
 
 

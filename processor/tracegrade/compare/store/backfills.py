@@ -120,7 +120,7 @@ class BackfillWriter:
             SQLAlchemyError: the database refused; nothing of `batch` was stored.
         """
         with reading(self.engine) as connection:
-            rows = self._read(connection, batch)
+            rows = self._trace_rows(connection, batch)
         known = [(rows[judged.number], judged.decisions) for judged in batch if judged.number in rows]
         self._series.prepare(self.engine)
         while missing := dict(chain.from_iterable(self._rows_of(*each).missing.items() for each in known)):
@@ -154,7 +154,7 @@ class BackfillWriter:
     def _write(self, batch: Sequence[JudgedAfter], connection: Connection) -> None:
         changes = _Changes(self.rules, self._numbers(connection, series.c.run == BACKFILL))
         live = self._live(connection)
-        rows = self._read(connection, batch)
+        rows = self._trace_rows(connection, batch)
         subjects: dict[tuple[str, str], int] = {}
         stored = StoredBackfill()
         for judged in batch:
@@ -185,7 +185,7 @@ class BackfillWriter:
         for name in ("subjects", "traces", "judged_live", "changed"):
             setattr(self.stored, name, getattr(self.stored, name) + getattr(stored, name))
 
-    def _read(self, connection: Connection, batch: Sequence[JudgedAfter]) -> dict[int, Any]:
+    def _trace_rows(self, connection: Connection, batch: Sequence[JudgedAfter]) -> dict[int, Any]:
         """The rows of the traces of `batch`, by number."""
         query = select(*_READ).where(*self._rows())
         rows = rows_in(connection, query, traces.c.number, [judged.number for judged in batch])

@@ -60,7 +60,7 @@ def kept_traces(connection: Connection, result_filter: ResultFilter) -> Iterator
     last = bounds[1]
     while rows := connection.execute(query, {"last": last}).all():
         for row in rows:
-            yield _kept(row)
+            yield _packed_trace(row)
         last = rows[-1].number - 1
 
 
@@ -73,7 +73,7 @@ def kept_traces_of(connection: Connection, run: str, keys: Iterable[TraceKey]) -
     for some in in_parts(sorted({trace_id for _, trace_id in wanted})):
         for row in connection.execute(query.where(database(connection).of_ids(some))):
             if (key := (row.tenant, bytes(row.trace_id))) in wanted:
-                found[key] = _kept(row)
+                found[key] = _packed_trace(row)
     return found
 
 
@@ -88,12 +88,12 @@ def kept_heads(connection: Connection, numbers: Iterable[int]) -> Iterator[Packe
             last_position = unpack_summary(row.summary).last_position
         except Unreadable:
             continue
-        kept = _kept(row)
+        kept = _packed_trace(row)
         kept.trace.last_position = last_position
         yield kept
 
 
-def _kept(row: Any) -> PackedTrace:
+def _packed_trace(row: Any) -> PackedTrace:
     trace = Trace(
         trace_id=bytes(row.trace_id),
         tenant=row.tenant,

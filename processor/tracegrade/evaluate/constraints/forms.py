@@ -107,14 +107,14 @@ class Form(ParameterModel):
     @property
     def sentence(self) -> str:
         """It as a person would say it, without values."""
-        return self._said(words_of)
+        return self._worded(words_of)
 
     @property
     def rule(self) -> str:
         """It as a person would say it, with the values that it names."""
-        return self._said(rule_of)
+        return self._worded(rule_of)
 
-    def _said(self, shown: Callable[[Side], str]) -> str:
+    def _worded(self, shown: Callable[[Side], str]) -> str:
         return self.says.format(*map(shown, self.sides))
 
 
@@ -127,10 +127,10 @@ class Paired(Form):
         Field(gt=0, description="So long at most from the end of the earlier call to the start of the later one."),
     ] = None
 
-    def _said(self, shown: Callable[[Side], str]) -> str:
+    def _worded(self, shown: Callable[[Side], str]) -> str:
         same = "" if self.same is None else f" with {words_of_same(self.same)}"
         within = "" if self.within is None else f" within {self.within_text}"
-        return f"{super()._said(shown)}{same}{within}"
+        return f"{super()._worded(shown)}{same}{within}"
 
     @property
     def within_text(self) -> str:
@@ -226,7 +226,7 @@ class Counted(Form):
         number = self._number
         return (0 if self.word == "at_most" else number), (None if self.word == "at_least" else number)
 
-    def _said(self, shown: Callable[[Side], str]) -> str:
+    def _worded(self, shown: Callable[[Side], str]) -> str:
         return self.says.format(of=shown(self.of), times=times(self._number))
 
     @property
@@ -244,8 +244,8 @@ class AtMost(Counted):
         "at_most", "absence_n"
     )
 
-    def _said(self, shown: Callable[[Side], str]) -> str:
-        return super()._said(shown) + ("" if self.same is None else f" with {words_of_same(self.same)}")
+    def _worded(self, shown: Callable[[Side], str]) -> str:
+        return super()._worded(shown) + ("" if self.same is None else f" with {words_of_same(self.same)}")
 
 
 class AtLeast(Counted):
@@ -283,8 +283,8 @@ class NotBoth(Form):
         """As of every `Form`."""
         return self.not_both
 
-    def _said(self, shown: Callable[[Side], str]) -> str:
-        return super()._said(shown) + ("" if self.same is None else f" with {words_of_same(self.same)}")
+    def _worded(self, shown: Callable[[Side], str]) -> str:
+        return super()._worded(shown) + ("" if self.same is None else f" with {words_of_same(self.same)}")
 
 
 class First(Form):
@@ -360,7 +360,7 @@ def _messages(error: ValidationError, form: type[Form]) -> Iterator[tuple[tuple[
     for item in items:
         if item["type"] != "missing":
             keys = missing.pop(item["loc"][:-1], []) if item in unknown else []
-            yield item["loc"], _said(item, form, keys)
+            yield item["loc"], _mistake_text(item, form, keys)
     for location, keys in missing.items():
         for key in keys:
             yield location, f"key {key!r} is missing" + ("" if location else f"; write {_example(form)}")
@@ -376,7 +376,7 @@ def _is_condition(item: Any, missing: str) -> bool:
     return missing == "where" and item["loc"][-1] in Where.model_fields
 
 
-def _said(item: Any, form: type[Form], missing: Sequence[str]) -> str:
+def _mistake_text(item: Any, form: type[Form], missing: Sequence[str]) -> str:
     """One mistake in words; of a key too many, that a word by itself takes none, and what is `missing` beside it."""
     key = item["loc"][-1]
     if item["type"] == "extra_forbidden":

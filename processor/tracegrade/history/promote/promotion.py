@@ -18,7 +18,7 @@ from tracegrade.model.evaluation import OUTCOMES, Outcome
 from tracegrade.model.trace import Trace
 from tracegrade.pipeline.judged import Judged
 from tracegrade.pipeline.record_judge import attribute_filter_for
-from tracegrade.pipeline.rule_tests import NOT_MATCHED, Found, found_in, shown, worst
+from tracegrade.pipeline.rule_tests import NOT_MATCHED, Found, expectation_text, found_in, worst
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.rule.tool_aliases import ToolAliases
@@ -84,10 +84,10 @@ def promotion(recorded: Recorded, rule: Rule, settings: TracesSettings, how: How
     expect = _expected(found, how, rule)
     if found == NOT_MATCHED and not how.expect:
         raise NotPossible(_no_match(recorded, rule, settings, before))
-    if shown(expect) != shown(found) and not how.known_gap:
+    if expectation_text(expect) != expectation_text(found) and not how.known_gap:
         raise NotPossible(
-            f"rule {rule.id} says {shown(found)} of trace {recorded.id}, and expected is {shown(expect)}: give "
-            "--known-gap WHY to write it as what the rule does not see yet, or change the rule first"
+            f"trace {recorded.id}: rule {rule.id} gives {expectation_text(found)}, expected "
+            f"{expectation_text(expect)}; give --known-gap WHY to write it as what the rule does not see yet, or change the rule first"
         )
     shorter, kept_more = _shortened(recorded.traces, before, rule, settings)
     same = outcomes(before)
@@ -104,7 +104,7 @@ def promotion(recorded: Recorded, rule: Rule, settings: TracesSettings, how: How
         found_in(rule, judged),
         expect,
         _description(recorded, expect, judged),
-        how.known_gap if shown(expect) != shown(found) else "",
+        how.known_gap if expectation_text(expect) != expectation_text(found) else "",
         sum(trace.span_count for trace in recorded.traces),
         kept_more,
         redaction,

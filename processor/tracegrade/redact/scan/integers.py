@@ -26,7 +26,7 @@ class Integers:
     def places(self, wire: bytes) -> Iterator[Place]:
         """Where integers stand that may be something."""
         for start, end in (match.span() for match in _INTEGER.finditer(wire)):
-            if self._may_be(str(_read(wire[start + 1 : end])), wire[max(0, start - _NAMES_WITHIN) : start]):
+            if self._may_be(str(_varint_value(wire[start + 1 : end])), wire[max(0, start - _NAMES_WITHIN) : start]):
                 yield start, end
 
     def _may_be(self, written: str, before: bytes) -> bool:
@@ -41,5 +41,5 @@ class Integers:
         )
 
 
-def _read(varint: bytes) -> int:
+def _varint_value(varint: bytes) -> int:
     return sum((byte & 0x7F) << 7 * place for place, byte in enumerate(varint))

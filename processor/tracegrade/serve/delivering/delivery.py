@@ -86,7 +86,7 @@ class DeliveryThread:
         for source in self._upstream.sources:
             source.recent.listen(lambda: self._background.call(consumers.wake))
         clients = self._clients_for_alerts()
-        await asyncio.to_thread(self._leader.look)  # before alerts ask for the first time
+        await asyncio.to_thread(self._leader.poll)  # before alerts ask for the first time
         halt = asyncio.Event()
         works = [
             *consumers.works(halt),
@@ -94,7 +94,7 @@ class DeliveryThread:
             self._alerts(clients).run(halt),
             every(SNAPSHOT_EVERY_S, self._metrics.write_snapshot, halt),
             every(TRIM_EVERY_S, consumers.trim, halt),
-            every(SNAPSHOT_EVERY_S, StoreLag(consumers.stored_to, self._metrics.telemetry.conditions).look, halt),
+            every(SNAPSHOT_EVERY_S, StoreLag(consumers.stored_to, self._metrics.telemetry.conditions).poll, halt),
             self._leader.run(halt),
             self._judges.run(halt),
             self._rules.run(halt),

@@ -28,7 +28,7 @@ class StoreLag:
         # By journal: when it was first seen to end there, of ends up to which not everything is stored.
         self._ends: dict[str, deque[tuple[float, int]]] = {}
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Look once; call it every second or so. A store that takes nothing has a condition of its own."""
         now_s = self._monotonic_s()
         positions = self._positions()

@@ -39,7 +39,7 @@ class FairShares:
         self.over: frozenset[Sender] = frozenset()
         """Who sent more than its share, as of the last look."""
 
-    def look(self, lag_bytes: int) -> None:
+    def note_lag(self, lag_bytes: int) -> None:
         """Note how far the judge is behind; call it before each read."""
         part = lag_bytes / self._max_bytes
         wanted = next((kept for least, kept in LEVELS if part >= least), 0.0)

@@ -124,7 +124,7 @@ class JournalSource:
             return ()
         if self._shares is not None:
             lag_bytes = durable.end - judge.read_position
-            self._shares.look(lag_bytes)
+            self._shares.note_lag(lag_bytes)
             self._parts.metrics.telemetry.conditions.say("judge_leaves_out", self._shares.condition())
             judge.intake.left_unread = self._shares.left_unread(records, lag_bytes)
         self._caught_up = not records or records[-1].end >= durable.end

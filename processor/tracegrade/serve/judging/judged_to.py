@@ -47,11 +47,11 @@ class StoredClocks:
 
     def traces_ns(self) -> int:
         """Every trace that closed up to this time, ns since 1970 UTC, is stored; 0 until that is known."""
-        return min(of.look()[0] for of in self._of)
+        return min(of.poll()[0] for of in self._of)
 
     def sessions_ns(self) -> int:
         """So is every session, as it was at this time; never later than `traces_ns`."""
-        return min(of.look()[1] for of in self._of)
+        return min(of.poll()[1] for of in self._of)
 
 
 class _OfJudge:
@@ -61,7 +61,7 @@ class _OfJudge:
         self._traces = StoredClock()
         self._sessions = StoredClock()
 
-    def look(self) -> tuple[int, int]:
+    def poll(self) -> tuple[int, int]:
         try:
             found = slots.newest(self._path.read_bytes())
         except FileNotFoundError:

@@ -20,7 +20,7 @@ class CertificateWatch:
         self._now_s = now_s
         self._ends_s: dict[str, float] = {}  # of those in force
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Read them again; one that cannot be used leaves the end of the one that is in force."""
         for server, tls in self._watched.items():
             problem: str | None = None

@@ -40,7 +40,7 @@ class Received(Protocol):
     def say_conditions(self, *, is_kept: bool) -> None:
         """Update the conditions of the judge; `is_kept`: this process runs one."""
 
-    async def look_after(self, stop: asyncio.Event) -> None:
+    async def run_maintenance(self, stop: asyncio.Event) -> None:
         """Do what a journal needs while it is used, until `stop` is set."""
 
     def forwarder(self, name: str, settings: ExporterSettings, client: Exports) -> Forwards:

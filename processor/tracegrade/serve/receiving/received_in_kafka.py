@@ -68,7 +68,7 @@ class ReceivedInKafka:
         """As in `Received`."""
         self._snapshots.say_silent(self._snapshots.take(), self._telemetry, is_kept=is_kept)
 
-    async def look_after(self, stop: asyncio.Event) -> None:
+    async def run_maintenance(self, stop: asyncio.Event) -> None:
         """Look at the topics now and then: somebody may have changed them."""
         conditions = self._telemetry.conditions
         while not await wait(stop, EXAMINE_AGAIN_AFTER_S if conditions.holds(UNAVAILABLE) else EXAMINE_EVERY_S):

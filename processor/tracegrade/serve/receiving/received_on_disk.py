@@ -67,7 +67,7 @@ class ReceivedOnDisk:
         """As in `Received`."""
         self._progress.say_conditions(is_kept=is_kept)
 
-    async def look_after(self, stop: asyncio.Event) -> None:
+    async def run_maintenance(self, stop: asyncio.Event) -> None:
         """Retention. Before it, while senders are already answered, count what the judge has not read."""
         while not self._unread.is_counted and not stop.is_set():
             try:

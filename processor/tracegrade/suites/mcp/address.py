@@ -144,7 +144,7 @@ def _check(
     shown: str,
 ) -> None:
     """Raise unless `address`, which `host` stands for, may be asked."""
-    meant = list(_meant(address))
+    meant = list(_reached_addresses(address))
     text = str(meant[0])
     is_what = f"{shown}: {text} is" if text == host else f"{shown}: {host} is {text},"
     for one in meant:
@@ -163,7 +163,7 @@ def _check(
     )
 
 
-def _meant(address: _Address) -> Iterator[_Address]:
+def _reached_addresses(address: _Address) -> Iterator[_Address]:
     """`address`, and the IPv4 address within it that a gateway or the system itself would go on to."""
     if isinstance(address, IPv4Address):
         yield address

@@ -44,9 +44,9 @@ def delta_chart(found: Timeline) -> Markup:
     if not bars or found.baseline is None:
         return Markup("")
     low, high = min(-_LEAST, *(bar.delta for bar in bars)), max(_LEAST, *(bar.delta for bar in bars))
-    drawn = [*_grid(low, high), *_drawn(bars, low, high), *_names(bars)]
+    drawn = [*_grid(low, high), *_drawn(bars, low, high), *_bar_labels(bars)]
     return Markup('<svg class="curve deltas" width="100%" height="{}" role="img" aria-label="{}">{}</svg>').format(
-        f"{_TOP + _PLOT + _NAMES:g}", _said(found, bars), Markup("".join(drawn))
+        f"{_TOP + _PLOT + _NAMES:g}", _description(found, bars), Markup("".join(drawn))
     )
 
 
@@ -99,7 +99,7 @@ def _drawn(bars: Sequence[_Bar], low: float, high: float) -> Iterator[str]:
             yield text("best" if bar.is_best else "name", x, above, "middle", f"{sign}{_signed(bar.delta, 4)}")
 
 
-def _names(bars: Sequence[_Bar]) -> Iterator[str]:
+def _bar_labels(bars: Sequence[_Bar]) -> Iterator[str]:
     """The names below; of many bars some, and on a narrow page fewer."""
     every, few = -(-len(bars) // _MOST_NAMES), -(-len(bars) // MOST_TICKS)
     for place, bar in enumerate(bars):
@@ -114,7 +114,7 @@ def _signed(value: float, digits: int) -> str:
     return f"{value:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
-def _said(found: Timeline, bars: Sequence[_Bar]) -> str:
+def _description(found: Timeline, bars: Sequence[_Bar]) -> str:
     """The chart in words."""
     assert found.baseline is not None, "there is no chart without one"
     least, most = min(bars, key=lambda bar: bar.delta), max(bars, key=lambda bar: bar.delta)

@@ -56,10 +56,10 @@ def score_chart(found: Timeline) -> Markup:
         *_shape([point for point in points if point.standing.scored.run.state == "complete"], scale),
         *(_dot(point, scale) for point in points if len(points) <= _MOST_DOTS),
         *_labels(found, points, scale),
-        *_names(found),
+        *_run_labels(found),
     ]
     return Markup('<svg class="curve scores" width="100%" height="{}" role="img" aria-label="{}">{}</svg>').format(
-        f"{_TOP + _PLOT + _NAMES:g}", _said(found, points), Markup("".join(drawn))
+        f"{_TOP + _PLOT + _NAMES:g}", _description(found, points), Markup("".join(drawn))
     )
 
 
@@ -141,7 +141,7 @@ def _score_text(standing: Standing) -> str:
     return f"{score} ({standing.delta:+.4f})".replace("-", "\N{MINUS SIGN}")
 
 
-def _names(found: Timeline) -> Iterator[str]:
+def _run_labels(found: Timeline) -> Iterator[str]:
     """The names below; of many runs some, and on a narrow page fewer: the first, the last and some between."""
     number = len(found.standings)
     every = -(-number // _MOST_NAMES)
@@ -155,7 +155,7 @@ def _names(found: Timeline) -> Iterator[str]:
         yield text(kind, _x(place, number), _TOP + _PLOT + 18, "middle", short)
 
 
-def _said(found: Timeline, points: Sequence[_Point]) -> str:
+def _description(found: Timeline, points: Sequence[_Point]) -> str:
     """The chart in words."""
     parts = [f"Scores of {count(len(points), 'run')} of {found.experiment.name}"]
     if found.baseline is not None:

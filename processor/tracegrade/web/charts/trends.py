@@ -32,7 +32,7 @@ def trend(steps: dict[int, Tally], window: Window, afterwards: dict[int, Tally] 
         if tally.judged:
             drawn.append(_bar(tally, place * width, width, most))
     height = _RATE_HEIGHT + _GAP + _BARS_HEIGHT
-    said = _said(judged if any(tally.judged for tally in judged) else later, window)
+    said = _description(judged if any(tally.judged for tally in judged) else later, window)
     if count := sum(tally.backfilled for tally in both):
         said += f"; dashed, {count} judged afterwards"
     return _svg("trend", _WIDTH, height, said, drawn)
@@ -149,7 +149,7 @@ def _column(name: str, x: float, width: float, base: float, tall: float) -> str:
     return f'<rect class="{name}" x="{x + 0.5:.2f}" y="{base - tall:.2f}" width="{wide:.2f}" height="{tall:.2f}"/>'
 
 
-def _said(judged: Sequence[Tally], window: Window) -> str:
+def _description(judged: Sequence[Tally], window: Window) -> str:
     """The chart in one sentence."""
     seen = [(number, tally) for number, tally in zip(window.steps, judged, strict=True) if tally.judged]
     if not seen:

@@ -108,7 +108,7 @@ def show(request: Request) -> Response:
         rule_id=rule_id,
         rule=rule,
         explained=list(_blocks(paragraphs(rule, path))) if rule is not None else [],
-        text=_text(rule, path) if rule is not None else texts[0].text if texts else "",
+        text=_file_text(rule, path) if rule is not None else texts[0].text if texts else "",
         tests=_tests(path),
         latest_text=texts[0].text_hash if texts else "",
         versions=_versions(rule, texts, {rule_hash: tally for (rule_hash,), tally in by_hash.items()}),
@@ -168,7 +168,7 @@ def _versions(rule: Rule | None, texts: Sequence[RuleText], tallies: dict[str, T
     ]
 
 
-def _text(rule: Rule, path: str) -> str:
+def _file_text(rule: Rule, path: str) -> str:
     """The text of the rule's file, as it was written; made from the rule where the file says something else by now."""
     try:
         text = Path(path).read_text("utf-8") if path else ""

@@ -30,9 +30,9 @@ class Slack:
     def send(self, incident: Incident, now_ns: int) -> str | None:
         """Post `incident`; None when it was taken, else why not. Blocks."""
         head = f"*{incident.state}* ({incident.level}) {_escaped(headline(incident))}"
-        blocks = [_text("\n".join([head, *map(_escaped, details(incident, self._links))]))]
+        blocks = [_section("\n".join([head, *map(_escaped, details(incident, self._links))]))]
         if page := self._links.incident(incident.id):
-            blocks.append(_text(f"<{page}|TraceGrade>"))
+            blocks.append(_section(f"<{page}|TraceGrade>"))
         return self._poster.post(orjson.dumps({"text": _escaped(subject(incident)), "blocks": blocks}), {})
 
     def close(self) -> None:
@@ -40,7 +40,7 @@ class Slack:
         self._poster.close()
 
 
-def _text(text: str) -> dict[str, object]:
+def _section(text: str) -> dict[str, object]:
     return {"type": "section", "text": {"type": "mrkdwn", "text": text[:_MAX_CHARACTERS]}}
 
 
