@@ -8,7 +8,7 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Resource
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.semconv import RELEASE
+from tracegrade.semconv import SERVICE_VERSION
 
 
 def demand(rule_sets: Iterable[RuleSet], resource: Resource, *, names_are_plain: bool) -> Demand:
@@ -80,7 +80,7 @@ def _service(resource: Resource) -> JsonValue:
 
 
 def _release(resource: Resource) -> JsonValue:
-    return resource.attributes.get(RELEASE)
+    return resource.attributes.get(SERVICE_VERSION)
 
 
 _READ = {"service": _service, "environment": environment_of, "release": _release}

@@ -21,7 +21,7 @@ from tracegrade.model.subject import Subject
 from tracegrade.model.trace import Trace
 from tracegrade.model.tri import PROMPT_UNREADABLE, Tri, Unknown
 from tracegrade.rule.patterns import Patterns
-from tracegrade.semconv import ENVIRONMENTS, REDACTED, RELEASE
+from tracegrade.semconv import ENVIRONMENTS, REDACTED, SERVICE_VERSION
 
 _CALLED = {
     "tools": "the name of a tool",
@@ -269,7 +269,7 @@ def _facts(
         tenant=tenant,
         service=resource.service,
         environment=environment_of(resource),
-        release=resource.attributes.get(RELEASE),
+        release=resource.attributes.get(SERVICE_VERSION),
         agent=subject.agent,
         tools=list(tools),
         prompt=subject.prompt,

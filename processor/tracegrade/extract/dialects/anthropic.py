@@ -3,10 +3,13 @@
 Tool spans are named ``anthropic.tool_use`` and the tool. Source: Anthropic's OpenTelemetry span reference.
 """
 
-from tracegrade import semconv as s
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.reading import Dialect, Holds, Keys, SpanKind
 from tracegrade.model.span import Span
+
+_RESULT = "anthropic.tool_result.content"
+_SESSION = "anthropic.session.id"
+_REQUEST = "anthropic.request.id"
 
 _TOOL_SPAN_PREFIX = "anthropic.tool_use "
 
@@ -21,9 +24,9 @@ def _tool_name(span: Span) -> str:
 
 DIALECT: Dialect = gen_ai.VARIANT._replace(
     name="anthropic",
-    marks=frozenset({s.ANTHROPIC_RESULT, s.ANTHROPIC_SESSION, s.ANTHROPIC_REQUEST}),
+    marks=frozenset({_RESULT, _SESSION, _REQUEST}),
     classify=_classify,
-    keys=Keys(output=(s.ANTHROPIC_RESULT,), session=(s.ANTHROPIC_SESSION,)),
-    holds=Holds(structure=(s.ANTHROPIC_REQUEST,)),
+    keys=Keys(output=(_RESULT,), session=(_SESSION,)),
+    holds=Holds(structure=(_REQUEST,)),
     tool_name=_tool_name,
 )

@@ -7,7 +7,6 @@ opentelemetry-instrumentation-crewai 0.62.4; langtrace-python-sdk 3.8.21; crewai
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tracegrade import semconv as s
 from tracegrade.extract.decode.reprs import read_repr
 from tracegrade.extract.decode.values import first_text
 from tracegrade.extract.dialects import gen_ai
@@ -16,10 +15,13 @@ from tracegrade.extract.reading import Dialect, Holds, Keys, Message, SpanKind
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
+_TASKS_OUTPUT = "crewai.crew.tasks_output"
+_CREW_NAME = "crewai.crew.name"
+
 
 def _tasks(span: Span) -> Iterator[dict[str, JsonValue]]:
     """The outputs of the crew's tasks in order."""
-    raw = span.attributes.get(s.CREWAI_TASKS_OUTPUT)
+    raw = span.attributes.get(_TASKS_OUTPUT)
     tasks = read_repr(raw) if isinstance(raw, str) else None
     return (task for task in (tasks if isinstance(tasks, list) else []) if isinstance(task, dict))
 
@@ -70,15 +72,15 @@ def _classify(span: Span) -> SpanKind | None:
 def _agent_name(span: Span) -> str:
     """The only agent that had a task, else the crew: the spans do not say which of them called what."""
     agents = {agent for task in _tasks(span) if isinstance(agent := task.get("agent"), str)}
-    return agents.pop() if len(agents) == 1 else first_text(span, (s.CREWAI_CREW_NAME,))
+    return agents.pop() if len(agents) == 1 else first_text(span, (_CREW_NAME,))
 
 
 DIALECT: Dialect = gen_ai.VARIANT._replace(
     name="crewai_openllmetry",
-    marks=frozenset({s.CREWAI_TASKS_OUTPUT}),
+    marks=frozenset({_TASKS_OUTPUT}),
     classify=_classify,
-    keys=Keys(answer=(s.CREWAI_RESULT,)),
-    holds=Holds(structure=(s.CREWAI_CREW_NAME,), messages=(s.CREWAI_TASKS_OUTPUT,)),
+    keys=Keys(answer=("crewai.crew.result",)),
+    holds=Holds(structure=(_CREW_NAME,), messages=(_TASKS_OUTPUT,)),
     outputs=_outputs,
     inputs=_inputs,
     agent_name=_agent_name,

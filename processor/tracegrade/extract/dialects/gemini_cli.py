@@ -12,6 +12,9 @@ from tracegrade.extract.reading import Dialect, Holds, Keys, Message, SpanKind
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
+_OLD_INPUT = "input-json"
+_OLD_OUTPUT = "output-json"
+
 _SCOPE = "gemini-cli"
 _KINDS: dict[str, SpanKind] = {
     "tool_call": "tool",
@@ -49,12 +52,12 @@ def _inputs(span: Span) -> list[Message]:
 
 
 def _arguments(span: Span) -> JsonValue:
-    request = decode(span.attributes.get(s.INPUT_MESSAGES, span.attributes.get(s.GEMINI_OLD_INPUT))).value
+    request = decode(span.attributes.get(s.INPUT_MESSAGES, span.attributes.get(_OLD_INPUT))).value
     return request.get("args") if isinstance(request, dict) else None
 
 
 def _output(span: Span) -> JsonValue:
-    return span.attributes.get(s.OUTPUT_MESSAGES, span.attributes.get(s.GEMINI_OLD_OUTPUT))
+    return span.attributes.get(s.OUTPUT_MESSAGES, span.attributes.get(_OLD_OUTPUT))
 
 
 def _read_output(span: Span, raw: JsonValue) -> Output:
@@ -77,10 +80,8 @@ DIALECT: Dialect = Dialect(
     name="gemini_cli",
     marks=frozenset({s.OPERATION_NAME}),
     classify=_classify,
-    keys=Keys(call_id=(s.GEMINI_CALL_ID,)),
-    holds=Holds(
-        arguments=(s.GEMINI_OLD_INPUT,), output=(s.GEMINI_OLD_OUTPUT,), messages=(s.INPUT_MESSAGES, s.OUTPUT_MESSAGES)
-    ),
+    keys=Keys(call_id=("gen_ai.tool.call_id",)),
+    holds=Holds(arguments=(_OLD_INPUT,), output=(_OLD_OUTPUT,), messages=(s.INPUT_MESSAGES, s.OUTPUT_MESSAGES)),
     outputs=_outputs,
     inputs=_inputs,
     read_output=_read_output,

@@ -1,16 +1,19 @@
 """Genkit: `genkit:metadata:subtype`, every value as JSON in `genkit:input` and `genkit:output`.
 
-A flow is an agent run. A model's messages hold parts `{text}`, `{toolRequest: {ref, name, input}}` and `{toolResponse:
-{ref, name, output}}`.
+A flow is an agent run. A model's messages hold parts `{text}`, `{toolRequest: {ref, name, input}}` and
+`{toolResponse: {ref, name, output}}`. Source: @genkit-ai/core 1.42.0, tracing/instrumentation.ts.
 """
 
-from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import Output, unwrap_output
 from tracegrade.extract.decode.values import Decoded, decode
 from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Dialect, Holds, Keys, Message, SpanKind, Words, span_name
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
+
+_SUBTYPE = "genkit:metadata:subtype"
+_INPUT = "genkit:input"
+_OUTPUT = "genkit:output"
 
 _IN_PARTS = "tool.v2"
 _WRAPPING = ("go", "python")
@@ -33,7 +36,7 @@ _KINDS = Words(
 
 
 def _classify(span: Span) -> SpanKind | None:
-    subtype = span.attributes.get(s.GENKIT_SUBTYPE)
+    subtype = span.attributes.get(_SUBTYPE)
     return _KINDS[subtype] if type(subtype) is str else None
 
 
@@ -47,15 +50,15 @@ def _is_chat(span: Span) -> bool:
 
 
 def _inputs(span: Span) -> list[Message]:
-    return read_messages(_member(span, s.GENKIT_INPUT, "messages")) if _is_chat(span) else []
+    return read_messages(_member(span, _INPUT, "messages")) if _is_chat(span) else []
 
 
 def _outputs(span: Span) -> list[Message]:
-    return read_messages(_member(span, s.GENKIT_OUTPUT, "message")) if _is_chat(span) else []
+    return read_messages(_member(span, _OUTPUT, "message")) if _is_chat(span) else []
 
 
 def _schemas(span: Span) -> dict[str, JsonValue]:
-    tools = _member(span, s.GENKIT_INPUT, "tools")
+    tools = _member(span, _INPUT, "tools")
     return {
         name: tool.get("inputSchema")
         for tool in (tools if isinstance(tools, list) else [])
@@ -68,7 +71,7 @@ def _read_output(span: Span, raw: JsonValue) -> Output:
     decoded = decode(raw)
     value = decoded.value
     if isinstance(value, dict) and _RESULT.issuperset(value):
-        is_wrapped = span.attributes.get(s.GENKIT_SUBTYPE) == _IN_PARTS or span.resource.sdk_language in _WRAPPING
+        is_wrapped = span.attributes.get(_SUBTYPE) == _IN_PARTS or span.resource.sdk_language in _WRAPPING
         if is_wrapped:
             decoded = Decoded(value.get("output", value.get("content")), decoded.status)
     return unwrap_output(decoded)
@@ -76,22 +79,22 @@ def _read_output(span: Span, raw: JsonValue) -> Output:
 
 DIALECT: Dialect = Dialect(
     name="genkit",
-    marks=frozenset({s.GENKIT_SUBTYPE}),
+    marks=frozenset({_SUBTYPE}),
     classify=_classify,
     keys=Keys(
-        tool_name=(s.GENKIT_NAME,),
-        arguments=(s.GENKIT_INPUT,),
-        output=(s.GENKIT_OUTPUT,),
-        session=(s.GENKIT_SESSION_ID,),
-        prompt=(s.GENKIT_INPUT,),
-        answer=(s.GENKIT_OUTPUT,),
+        tool_name=("genkit:name",),
+        arguments=(_INPUT,),
+        output=(_OUTPUT,),
+        session=("genkit:sessionId",),
+        prompt=(_INPUT,),
+        answer=(_OUTPUT,),
     ),
-    holds=Holds(structure=(s.GENKIT_SUBTYPE,)),
+    holds=Holds(structure=(_SUBTYPE,)),
     outputs=_outputs,
     inputs=_inputs,
     read_output=_read_output,
     schemas=_schemas,
-    schemas_in=(s.GENKIT_INPUT,),
+    schemas_in=(_INPUT,),
     tool_name=span_name,
     agent_name=span_name,
     model=span_name,

@@ -1,6 +1,7 @@
 """Google's Agent Development Kit: the GenAI conventions, with content in `gcp.vertex.agent.*` in its schema 1.
 
 What other agents did is given to an agent as if the user had said it (google-adk 2.13.0, flows/llm_flows/context).
+Source: google-adk 2.13.0, telemetry/tracing.py.
 """
 
 import re
@@ -16,6 +17,12 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 from tracegrade.model.tool_call import ToolError
 
+_TOOL_ARGUMENTS = "gcp.vertex.agent.tool_call_args"
+_TOOL_RESPONSE = "gcp.vertex.agent.tool_response"
+_LLM_REQUEST = "gcp.vertex.agent.llm_request"
+_LLM_RESPONSE = "gcp.vertex.agent.llm_response"
+_EVENT_ID = "gcp.vertex.agent.event_id"
+
 _SCOPE = "gcp.vertex.agent"
 _AGENT_SPAN_PREFIX = "agent_run ["
 _OF_ANOTHER_AGENT = re.compile(
@@ -27,7 +34,7 @@ def _classify(span: Span) -> SpanKind | None:
     attributes = span.attributes
     if s.OPERATION_NAME in attributes:
         return gen_ai.DIALECT.classify(span)
-    if s.ADK_LLM_RESPONSE in attributes:
+    if _LLM_RESPONSE in attributes:
         return "chat"
     # Older agent spans have nothing but a name.
     return "agent" if span.scope == _SCOPE and span.name.startswith(_AGENT_SPAN_PREFIX) else None
@@ -40,13 +47,13 @@ def _agent_name(span: Span) -> str:
 
 
 def _outputs(span: Span) -> list[Message]:
-    response = decode(span.attributes.get(s.ADK_LLM_RESPONSE)).value
+    response = decode(span.attributes.get(_LLM_RESPONSE)).value
     content = response.get("content") if isinstance(response, dict) else None
     return read_messages([content]) if isinstance(content, dict) else gen_ai.DIALECT.outputs(span)
 
 
 def _inputs(span: Span) -> list[Message]:
-    request = decode(span.attributes.get(s.ADK_LLM_REQUEST)).value
+    request = decode(span.attributes.get(_LLM_REQUEST)).value
     contents = request.get("contents") if isinstance(request, dict) else None
     messages = read_messages(contents) if isinstance(contents, list) else gen_ai.DIALECT.inputs(span)
     return [_by_its_author(message) for message in messages]
@@ -60,7 +67,7 @@ def _by_its_author(message: Message) -> Message:
 def _is_hidden(span: Span) -> bool:
     """With content off, schema 1 writes an empty object for both."""
     attributes = span.attributes
-    return attributes.get(s.ADK_TOOL_ARGUMENTS) == "{}" == attributes.get(s.ADK_TOOL_RESPONSE)
+    return attributes.get(_TOOL_ARGUMENTS) == "{}" == attributes.get(_TOOL_RESPONSE)
 
 
 def _read_output(span: Span, raw: JsonValue) -> Output:
@@ -79,11 +86,11 @@ def _read_output(span: Span, raw: JsonValue) -> Output:
 
 DIALECT: Dialect = gen_ai.VARIANT._replace(
     name="google_adk",
-    marks=frozenset({s.ADK_EVENT_ID, s.ADK_TOOL_ARGUMENTS, s.ADK_LLM_RESPONSE}),
+    marks=frozenset({_EVENT_ID, _TOOL_ARGUMENTS, _LLM_RESPONSE}),
     classify=_classify,
     reads_names=True,
-    keys=Keys(arguments=(s.ADK_TOOL_ARGUMENTS,), output=(s.ADK_TOOL_RESPONSE,), session=(s.ADK_SESSION,)),
-    holds=Holds(structure=(s.ADK_EVENT_ID,), messages=(s.ADK_LLM_REQUEST, s.ADK_LLM_RESPONSE)),
+    keys=Keys(arguments=(_TOOL_ARGUMENTS,), output=(_TOOL_RESPONSE,), session=("gcp.vertex.agent.session_id",)),
+    holds=Holds(structure=(_EVENT_ID,), messages=(_LLM_REQUEST, _LLM_RESPONSE)),
     outputs=_outputs,
     inputs=_inputs,
     read_output=_read_output,

@@ -12,34 +12,42 @@ from tracegrade.extract.reading import Dialect, Holds, Keys, SpanKind
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
+_TOOL_NAME = "haystack.tool.name"
+_LLM_INPUT = "haystack.agent.step.llm.input"
+_LLM_OUTPUT = "haystack.agent.step.llm.output"
+_AGENT_STEPS = "haystack.agent.max_steps"
+_COMPONENT_NAME = "haystack.component.name"
+_COMPONENT_TYPE = "haystack.component.type"
+_COMPONENT_OUTPUT = "haystack.component.output"
+
 _KINDS: dict[str, SpanKind] = {
     "haystack.agent.run": "agent",
     "haystack.agent.step.llm": "chat",
     "haystack.agent.step.tool": "tool",
 }
-_INPUTS = (s.HAYSTACK_LLM_INPUT, s.HAYSTACK_AGENT_INPUT, s.HAYSTACK_COMPONENT_INPUT)
-_OUTPUTS = (s.HAYSTACK_LLM_OUTPUT, s.HAYSTACK_AGENT_OUTPUT, s.HAYSTACK_COMPONENT_OUTPUT)
+_INPUTS = (_LLM_INPUT, "haystack.agent.input", "haystack.component.input")
+_OUTPUTS = (_LLM_OUTPUT, "haystack.agent.output", _COMPONENT_OUTPUT)
 
 
 def _classify(span: Span) -> SpanKind | None:
     kind = _KINDS.get(span.name)
     if kind is not None:
         return kind
-    if s.HAYSTACK_TOOL_NAME in span.attributes:
+    if _TOOL_NAME in span.attributes:
         return "tool"
-    component = span.attributes.get(s.HAYSTACK_COMPONENT_TYPE)
+    component = span.attributes.get(_COMPONENT_TYPE)
     if component == "Agent":
         return "agent"  # around the span of its run, which does not know the component's name
     return "chat" if isinstance(component, str) and component.endswith("ChatGenerator") else "other"
 
 
 def _name(span: Span) -> str:
-    return first_text(span, (s.HAYSTACK_COMPONENT_NAME,))
+    return first_text(span, (_COMPONENT_NAME,))
 
 
 def _model(span: Span) -> str:
     """The model that the reply says it is of."""
-    value = decode(span.attributes.get(s.HAYSTACK_LLM_OUTPUT, span.attributes.get(s.HAYSTACK_COMPONENT_OUTPUT))).value
+    value = decode(span.attributes.get(_LLM_OUTPUT, span.attributes.get(_COMPONENT_OUTPUT))).value
     replies = value.get("replies") if isinstance(value, dict) else None
     for reply in replies if isinstance(replies, list) else []:
         meta = reply.get("meta") if isinstance(reply, dict) else None
@@ -59,26 +67,15 @@ def _read_output(span: Span, raw: JsonValue) -> Output:
 
 DIALECT: Dialect = Dialect(
     name="haystack",
-    marks=frozenset(
-        {
-            s.HAYSTACK_TOOL_NAME,
-            s.HAYSTACK_LLM_INPUT,
-            s.HAYSTACK_LLM_OUTPUT,
-            s.HAYSTACK_AGENT_STEPS,
-            s.HAYSTACK_COMPONENT_TYPE,
-        }
-    ),
+    marks=frozenset({_TOOL_NAME, _LLM_INPUT, _LLM_OUTPUT, _AGENT_STEPS, _COMPONENT_TYPE}),
     classify=_classify,
     keys=Keys(
-        tool_name=(s.HAYSTACK_TOOL_NAME,),
-        arguments=(s.HAYSTACK_TOOL_INPUT,),
-        output=(s.HAYSTACK_TOOL_OUTPUT,),
+        tool_name=(_TOOL_NAME,),
+        arguments=("haystack.agent.step.tool.input",),
+        output=("haystack.agent.step.tool.output",),
         failed=(s.HAYSTACK_TOOL_ERROR,),
     ),
-    holds=Holds(
-        structure=(s.HAYSTACK_AGENT_STEPS, s.HAYSTACK_COMPONENT_TYPE, s.HAYSTACK_COMPONENT_NAME),
-        messages=(*_INPUTS, *_OUTPUTS),
-    ),
+    holds=Holds(structure=(_AGENT_STEPS, _COMPONENT_TYPE, _COMPONENT_NAME), messages=(*_INPUTS, *_OUTPUTS)),
     own_names=("haystack.agent.", "haystack.component.", "haystack.pipeline."),
     outputs=turn_at(*_OUTPUTS),
     inputs=messages_at(*_INPUTS),

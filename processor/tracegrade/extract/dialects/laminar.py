@@ -1,7 +1,8 @@
 """Laminar: `lmnr.span.type`, values as JSON in `lmnr.span.input` and `lmnr.span.output`.
 
 Of OpenAI's Agents SDK it writes a task, below that an agent's span, and in turns below that model calls, tools and
-handoffs, which have the type of tools.
+handoffs, which have the type of tools. Source: lmnr 0.8.2, opentelemetry_lib/tracing/attributes.py and
+opentelemetry/instrumentation/openai_agents; for a tool's metadata, OpenHands SDK, `observability`.
 """
 
 from tracegrade import semconv as s
@@ -12,6 +13,13 @@ from tracegrade.extract.messages import messages_at
 from tracegrade.extract.reading import Dialect, HandedOver, Holds, Keys, SpanKind, Words
 from tracegrade.model.span import Span
 
+_TYPE = "lmnr.span.type"
+_INPUT = "lmnr.span.input"
+_OUTPUT = "lmnr.span.output"
+_PATH = "lmnr.span.path"
+_HANDOFF_FROM = "openai.agents.handoff.from"
+_HANDOFF_TO = "openai.agents.handoff.to"
+
 _KINDS = Words({"TOOL": "tool", "LLM": "chat"})
 _AGENTS_TASK = "agents.task"
 _TASK = "execute_task "
@@ -21,13 +29,13 @@ _MASTRA_AGENT = "agent run: '"
 def _classify(span: Span) -> SpanKind | None:
     """Its other types say nothing about what a span is, but where in its path it stands does."""
     attributes = span.attributes
-    word = attributes.get(s.LMNR_TYPE)
+    word = attributes.get(_TYPE)
     kind = _KINDS[word] if type(word) is str else None
     if kind == "tool":
-        return "handoff" if s.LMNR_HANDOFF_TO in attributes else kind
+        return "handoff" if _HANDOFF_TO in attributes else kind
     if kind == "chat":
         return kind
-    path = attributes.get(s.LMNR_PATH)
+    path = attributes.get(_PATH)
     is_below_task = isinstance(path, list) and len(path) > 1 and path[-2] == _AGENTS_TASK
     is_agent = is_below_task or span.name.startswith(_MASTRA_AGENT) or _is_langchain_agent(span)
     return "agent" if is_agent else None
@@ -45,32 +53,35 @@ def _name(span: Span) -> str:
 
 
 def _handed_over(span: Span) -> HandedOver | None:
-    if s.LMNR_HANDOFF_TO not in span.attributes:
+    if _HANDOFF_TO not in span.attributes:
         return None
-    return HandedOver(first_text(span, (s.LMNR_HANDOFF_FROM,)), first_text(span, (s.LMNR_HANDOFF_TO,)))
+    return HandedOver(first_text(span, (_HANDOFF_FROM,)), first_text(span, (_HANDOFF_TO,)))
 
 
 DIALECT: Dialect = Dialect(
     name="laminar",
-    marks=frozenset({s.LMNR_TYPE}),
+    marks=frozenset({_TYPE}),
     classify=_classify,
     keys=Keys(
-        call_id=(s.LMNR_TOOL_CALL_ID,),
-        arguments=(s.LMNR_INPUT,),
-        output=(s.LMNR_OUTPUT,),
-        session=(s.LMNR_SESSION_ID, s.LMNR_GROUP_ID),
-        user=(s.LMNR_USER_ID,),
-        prompt=(s.LMNR_INPUT,),
-        answer=(s.LMNR_OUTPUT,),
+        call_id=("lmnr.association.properties.metadata.tool_call_id",),
+        arguments=(_INPUT,),
+        output=(_OUTPUT,),
+        session=(
+            "lmnr.association.properties.session_id",
+            "lmnr.association.properties.metadata.openai.agents.group_id",
+        ),
+        user=("lmnr.association.properties.user_id",),
+        prompt=(_INPUT,),
+        answer=(_OUTPUT,),
     ),
     holds=Holds(
-        structure=(s.LMNR_TYPE, s.LMNR_PATH, s.LMNR_HANDOFF_FROM, s.LMNR_HANDOFF_TO),
+        structure=(_TYPE, _PATH, _HANDOFF_FROM, _HANDOFF_TO),
         definitions=(s.TOOL_DEFINITIONS,),
         messages=(s.INPUT_MESSAGES, s.OUTPUT_MESSAGES),
     ),
     # A model client's instrumentation writes under the first key, a decorated function under the second.
-    inputs=messages_at(s.INPUT_MESSAGES, s.LMNR_INPUT),
-    outputs=messages_at(s.OUTPUT_MESSAGES, s.LMNR_OUTPUT),
+    inputs=messages_at(s.INPUT_MESSAGES, _INPUT),
+    outputs=messages_at(s.OUTPUT_MESSAGES, _OUTPUT),
     schemas=gen_ai.DIALECT.schemas,
     schemas_in=gen_ai.DIALECT.schemas_in,
     handed_over=_handed_over,

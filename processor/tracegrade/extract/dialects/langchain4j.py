@@ -28,10 +28,5 @@ def _agent_name(span: Span) -> str:
 
 
 DIALECT: Dialect = Dialect(
-    name="langchain4j",
-    marks=frozenset(),
-    classify=_classify,
-    keys=Keys(),
-    tool_name=_tool_name,
-    agent_name=_agent_name,
+    name="langchain4j", marks=frozenset(), classify=_classify, keys=Keys(), tool_name=_tool_name, agent_name=_agent_name
 )

@@ -1,4 +1,7 @@
-"""LangSmith's exporter: `langsmith.span.kind`; what went in and out is JSON in `gen_ai.prompt`, `gen_ai.completion`."""
+"""LangSmith's exporter: `langsmith.span.kind`; what went in and out is JSON in `gen_ai.prompt`, `gen_ai.completion`.
+
+Source: langsmith 0.14.17, _internal/otel/_otel_exporter.py.
+"""
 
 from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import Output, unwrap_output
@@ -8,14 +11,18 @@ from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Holds
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import STATUS_ERROR, Span
 
+_KIND = "langsmith.span.kind"
+_NAME = "langsmith.trace.name"
+_METADATA = "langsmith.metadata."
+
 _OTHER_KINDS = ("embedding", "parser", "prompt", "retriever")
 _KINDS = Words({"tool": "tool", "llm": "chat", "chain": "agent", **dict.fromkeys(_OTHER_KINDS, "other")})
 _AI_CALL_ID = "toolCallId"
-_AGENT_OF = s.LANGSMITH_METADATA + s.LANGCHAIN_AGENT
+_AGENT_OF = _METADATA + s.LANGCHAIN_AGENT
 
 
 def _classify(span: Span) -> SpanKind | None:
-    word = span.attributes.get(s.LANGSMITH_KIND)
+    word = span.attributes.get(_KIND)
     if type(word) is not str:
         return None
     kind = _KINDS[word]
@@ -27,7 +34,7 @@ def _classify(span: Span) -> SpanKind | None:
 
 
 def _name(span: Span) -> str:
-    return first_text(span, (s.LANGSMITH_NAME,)) or span.name
+    return first_text(span, (_NAME,)) or span.name
 
 
 def _arguments(span: Span) -> JsonValue:
@@ -71,18 +78,18 @@ def _read_output(span: Span, raw: JsonValue) -> Output:
 
 DIALECT: Dialect = Dialect(
     name="langsmith",
-    marks=frozenset({s.LANGSMITH_KIND}),
+    marks=frozenset({_KIND}),
     classify=_classify,
     keys=Keys(
-        tool_name=(s.TOOL_NAME, s.LANGSMITH_NAME),
+        tool_name=(s.TOOL_NAME, _NAME),
         output=(s.COMPLETION_CONTENT,),
         agent=(_AGENT_OF,),
-        session=under(s.LANGSMITH_METADATA, SESSION_WORDS),
-        user=under(s.LANGSMITH_METADATA, USER_WORDS),
+        session=under(_METADATA, SESSION_WORDS),
+        user=under(_METADATA, USER_WORDS),
         prompt=(s.PROMPT_CONTENT,),
         answer=(s.COMPLETION_CONTENT,),
     ),
-    holds=Holds(structure=(s.LANGSMITH_KIND,)),
+    holds=Holds(structure=(_KIND,)),
     outputs=turn_at(s.COMPLETION_CONTENT),
     inputs=messages_at(s.PROMPT_CONTENT),
     read_output=_read_output,

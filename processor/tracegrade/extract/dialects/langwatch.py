@@ -1,8 +1,10 @@
-"""LangWatch: `langwatch.span.type`, values as `{"type", "value"}` in `langwatch.input` and `langwatch.output`."""
+"""LangWatch: `langwatch.span.type`, values as `{"type", "value"}` in `langwatch.input` and `langwatch.output`.
+
+Source: langwatch (Python), attributes.py.
+"""
 
 from typing import TypeGuard
 
-from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import Output, read_schemas, unwrap_output
 from tracegrade.extract.decode.values import decode
 from tracegrade.extract.messages import read_message, read_messages
@@ -10,17 +12,23 @@ from tracegrade.extract.reading import Dialect, Holds, Keys, Message, SpanKind, 
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
+_TYPE = "langwatch.span.type"
+_INPUT = "langwatch.input"
+_OUTPUT = "langwatch.output"
+_PARAMS = "langwatch.params"
+_METADATA = "metadata"
+
 _TYPES = frozenset({"text", "json", "raw", "list", "chat_messages"})
 _KINDS = Words({"tool": "tool", "llm": "chat", "agent": "agent"})
 
 
 def _classify(span: Span) -> SpanKind | None:
     """Its other types say nothing about what a span is; the outermost span, with metadata, is a turn of some agent."""
-    kind = span.attributes.get(s.LANGWATCH_TYPE)
+    kind = span.attributes.get(_TYPE)
     found = _KINDS[kind] if isinstance(kind, str) else "unknown"
     if found != "unknown":
         return found
-    return "agent" if s.LANGWATCH_METADATA in span.attributes and span.is_local_root else None
+    return "agent" if _METADATA in span.attributes and span.is_local_root else None
 
 
 def _value(raw: JsonValue) -> JsonValue:
@@ -37,11 +45,11 @@ def _opened(recorded: dict[str, JsonValue]) -> JsonValue:
 
 
 def _arguments(span: Span) -> JsonValue:
-    return _value(span.attributes.get(s.LANGWATCH_INPUT))
+    return _value(span.attributes.get(_INPUT))
 
 
 def _output(span: Span) -> JsonValue:
-    return span.attributes.get(s.LANGWATCH_OUTPUT)
+    return span.attributes.get(_OUTPUT)
 
 
 def _is_typed(value: JsonValue) -> TypeGuard[dict[str, JsonValue]]:
@@ -71,44 +79,42 @@ def _messages(raw: JsonValue) -> list[Message]:
 
 
 def _inputs(span: Span) -> list[Message]:
-    return _messages(span.attributes.get(s.LANGWATCH_INPUT))
+    return _messages(span.attributes.get(_INPUT))
 
 
 def _outputs(span: Span) -> list[Message]:
-    raw = span.attributes.get(s.LANGWATCH_OUTPUT)
+    raw = span.attributes.get(_OUTPUT)
     value = _value(raw)
     return [read_message({"content": value}, 0, "assistant")] if isinstance(value, str) else _messages(raw)
 
 
 def _schemas(span: Span) -> dict[str, JsonValue]:
-    params = decode(span.attributes.get(s.LANGWATCH_PARAMS)).value
+    params = decode(span.attributes.get(_PARAMS)).value
     return read_schemas(params.get("tools")) if isinstance(params, dict) else {}
 
 
 def _agent_name(span: Span) -> str:
-    return span.name if span.attributes.get(s.LANGWATCH_TYPE) == "agent" else ""
+    return span.name if span.attributes.get(_TYPE) == "agent" else ""
 
 
 DIALECT: Dialect = Dialect(
     name="langwatch",
-    marks=frozenset({s.LANGWATCH_TYPE}),
+    marks=frozenset({_TYPE}),
     classify=_classify,
     keys=Keys(
-        agent=(s.LANGWATCH_GRAPH_AGENT,),
-        session=(s.LANGWATCH_THREAD_ID, s.LANGWATCH_GRAPH_THREAD_ID),
-        user=(s.LANGWATCH_USER_ID,),
+        agent=("langwatch.langgraph.lc_agent_name",),
+        session=("langwatch.thread.id", "langwatch.langgraph.thread_id"),
+        user=("langwatch.user.id",),
     ),
-    holds=Holds(
-        structure=(s.LANGWATCH_TYPE,), arguments=(s.LANGWATCH_PARAMS,), messages=(s.LANGWATCH_INPUT, s.LANGWATCH_OUTPUT)
-    ),
+    holds=Holds(structure=(_TYPE,), arguments=(_PARAMS,), messages=(_INPUT, _OUTPUT)),
     outputs=_outputs,
     inputs=_inputs,
     read_output=_read_output,
     schemas=_schemas,
-    schemas_in=(s.LANGWATCH_PARAMS,),
+    schemas_in=(_PARAMS,),
     tool_name=span_name,
     arguments=_arguments,
     output=_output,
     agent_name=_agent_name,
-    metadata=(s.LANGWATCH_METADATA,),
+    metadata=(_METADATA,),
 )

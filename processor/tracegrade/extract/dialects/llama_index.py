@@ -18,6 +18,11 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import STATUS_ERROR, Span
 from tracegrade.model.tool_call import ToolError
 
+_SUMMARY = "llamaindex.step.input_summary"
+_OUTPUT = "step.output"
+_CHAT_START = "LLMChatStartEvent"
+_CHAT_END = "LLMChatEndEvent"
+
 _CALL = re.compile(r"ToolCall\(tool_name='([^']+)', tool_kwargs=")
 _CALL_ID = re.compile(r", tool_id='([^']*)'\)$")
 _RESULT = re.compile(r"tool_output=ToolOutput\(blocks=\[TextBlock\(block_type='text', text=")
@@ -28,9 +33,9 @@ _REPLY = "response.message."
 
 
 def _classify(span: Span) -> SpanKind | None:
-    if span.events and any(event.name == s.LLAMA_CHAT_START for event in span.events):
+    if span.events and any(event.name == _CHAT_START for event in span.events):
         return "chat"
-    if s.LLAMA_SUMMARY not in span.attributes:
+    if _SUMMARY not in span.attributes:
         return None
     if span.name.endswith(".call_tool") and _CALL.match(_summary(span)):
         return "tool"
@@ -38,13 +43,13 @@ def _classify(span: Span) -> SpanKind | None:
 
 
 def _inputs(span: Span) -> list[Message]:
-    messages = decode(_event(span, s.LLAMA_CHAT_START).get("messages")).value
+    messages = decode(_event(span, _CHAT_START).get("messages")).value
     found = [message for message in messages if isinstance(message, dict)] if isinstance(messages, list) else []
     return [_message(message, position) for position, message in enumerate(found)]
 
 
 def _outputs(span: Span) -> list[Message]:
-    fields = _event(span, s.LLAMA_CHAT_END)
+    fields = _event(span, _CHAT_END)
     kwargs: dict[str, JsonValue] = {"tool_calls": decode(fields.get(f"{_REPLY}additional_kwargs.tool_calls")).value}
     blocks = decode(fields.get(f"{_REPLY}blocks")).value
     reply: dict[str, JsonValue] = {"role": "assistant", "additional_kwargs": kwargs, "blocks": blocks}
@@ -76,11 +81,11 @@ def _message(message: dict[str, JsonValue], position: int) -> Message:
 
 
 def _schemas(span: Span) -> dict[str, JsonValue]:
-    return read_schemas(_event(span, s.LLAMA_CHAT_START).get("additional_kwargs.tools"))
+    return read_schemas(_event(span, _CHAT_START).get("additional_kwargs.tools"))
 
 
 def _summary(span: Span) -> str:
-    return first_text(span, (s.LLAMA_SUMMARY,))
+    return first_text(span, (_SUMMARY,))
 
 
 def _tool_name(span: Span) -> str:
@@ -96,7 +101,7 @@ def _arguments(span: Span) -> JsonValue:
 
 def _output(span: Span) -> JsonValue:
     """The result with the call's id, as in a message about it; the beginning of one that was cut."""
-    event = _event(span, s.LLAMA_OUTPUT).get("output")
+    event = _event(span, _OUTPUT).get("output")
     found = _RESULT.search(event) if isinstance(event, str) else None
     if found is None:
         return None
@@ -127,17 +132,17 @@ def _failure(span: Span) -> ToolError | None:
 
 DIALECT: Dialect = Dialect(
     name="llama_index",
-    marks=frozenset({s.LLAMA_SUMMARY}),
+    marks=frozenset({_SUMMARY}),
     classify=_classify,
     keys=Keys(),
-    holds=Holds(messages=(s.LLAMA_SUMMARY,)),
+    holds=Holds(messages=(_SUMMARY,)),
     reads_names=True,
-    events=frozenset({s.LLAMA_OUTPUT, s.LLAMA_CHAT_START, s.LLAMA_CHAT_END}),
+    events=frozenset({_OUTPUT, _CHAT_START, _CHAT_END}),
     outputs=_outputs,
     inputs=_inputs,
     read_output=_read_output,
     schemas=_schemas,
-    schemas_in=(s.LLAMA_CHAT_START,),
+    schemas_in=(_CHAT_START,),
     failure=_failure,
     tool_name=_tool_name,
     arguments=_arguments,

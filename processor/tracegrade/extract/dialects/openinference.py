@@ -1,4 +1,7 @@
-"""OpenInference: `openinference.span.kind`, values in `input.value` and `output.value`, messages as flattened keys."""
+"""OpenInference: `openinference.span.kind`, values in `input.value` and `output.value`, messages as flattened keys.
+
+Source: Arize-ai/openinference, openinference-semantic-conventions 0.1.42, trace/__init__.py.
+"""
 
 import re
 
@@ -22,6 +25,11 @@ from tracegrade.extract.reading import (
 )
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import STATUS_ERROR, Span
+
+_GRAPH_NODE = "graph.node.id"
+_INPUT_MESSAGES = "llm.input_messages."
+_OUTPUT_MESSAGES = "llm.output_messages."
+_TOOLS = "llm.tools."
 
 _OTHER_KINDS = ("CHAIN", "EMBEDDING", "EVALUATOR", "GUARDRAIL", "PROMPT", "RERANKER", "RETRIEVER", "UNKNOWN")
 KINDS = Words({"TOOL": "tool", "LLM": "chat", "AGENT": "agent", **dict.fromkeys(_OTHER_KINDS, "other")})
@@ -62,7 +70,7 @@ def _tool_name(span: Span) -> str:
 
 
 def _agent_name(span: Span) -> str:
-    node = span.attributes.get(s.OI_GRAPH_NODE)
+    node = span.attributes.get(_GRAPH_NODE)
     return node if isinstance(node, str) else span.name.removesuffix(_AGENT_SPAN_SUFFIX)
 
 
@@ -73,7 +81,7 @@ def read_nested(span: Span, prefix: str) -> list[Message]:
 
 
 def _outputs(span: Span) -> list[Message]:
-    messages = read_nested(span, s.OI_OUTPUT_MESSAGES)
+    messages = read_nested(span, _OUTPUT_MESSAGES)
     if messages or span.attributes.get(s.OPENINFERENCE_KIND) != "LLM":
         return messages or (openlit.read_outputs(span) if s.OPERATION_NAME in span.attributes else [])
     # Some streamed model calls show only what the provider's library returned.
@@ -81,7 +89,7 @@ def _outputs(span: Span) -> list[Message]:
 
 
 def _inputs(span: Span) -> list[Message]:
-    messages = read_nested(span, s.OI_INPUT_MESSAGES)
+    messages = read_nested(span, _INPUT_MESSAGES)
     if messages:
         if any(message.results for message in messages):
             _complete_results(messages, span.attributes.get(s.OI_INPUT))
@@ -153,7 +161,7 @@ def _read_output(span: Span, raw: JsonValue) -> Output:
 
 def _schemas(span: Span) -> dict[str, JsonValue]:
     found: dict[str, JsonValue] = {}
-    for tool in numbered(span.attributes, s.OI_TOOLS, "tool"):
+    for tool in numbered(span.attributes, _TOOLS, "tool"):
         value = declared(tool.get("json_schema"))
         function = value.get("function", value) if isinstance(value, dict) else None
         if isinstance(function, dict) and isinstance(name := function.get("name"), str):
@@ -174,24 +182,24 @@ DIALECT: Dialect = Dialect(
     classify=_classify,
     keys=Keys(
         tool_name=(s.OI_TOOL_NAME,),
-        call_id=(s.OI_TOOL_ID, s.OI_TOOL_CALL_ID),
-        arguments=(s.OI_TOOL_CALL_ARGUMENTS, s.OI_INPUT, s.OI_TOOL_PARAMETERS),
+        call_id=("tool.id", "tool_call.id"),
+        arguments=("tool_call.function.arguments", s.OI_INPUT, s.OI_TOOL_PARAMETERS),
         output=(s.OI_OUTPUT,),
-        schema=(s.OI_TOOL_JSON_SCHEMA, s.OI_TOOL_PARAMETERS),
-        agent=(s.OI_AGENT_NAME, s.AI_FUNCTION_ID),  # the second: spans of the AI SDK, converted
+        schema=("tool.json_schema", s.OI_TOOL_PARAMETERS),
+        agent=("agent.name", s.AI_FUNCTION_ID),  # the second: spans of the AI SDK, converted
         session=(s.SESSION_ID,),
         user=(s.USER_ID,),
-        model=(s.OI_MODEL,),
+        model=("llm.model_name",),
         prompt=(s.OI_INPUT,),
         answer=(s.OI_OUTPUT,),
     ),
-    holds=Holds(structure=(s.OPENINFERENCE_KIND, s.OI_TOOL_SYNTHESIZED, s.OI_GRAPH_NODE)),
-    prefixes=(s.OI_INPUT_MESSAGES, s.OI_OUTPUT_MESSAGES, s.OI_TOOLS),
+    holds=Holds(structure=(s.OPENINFERENCE_KIND, s.OI_TOOL_SYNTHESIZED, _GRAPH_NODE)),
+    prefixes=(_INPUT_MESSAGES, _OUTPUT_MESSAGES, _TOOLS),
     outputs=_outputs,
     inputs=_inputs,
     read_output=_read_output,
     schemas=_schemas,
-    schemas_in=(s.OI_TOOLS,),
+    schemas_in=(_TOOLS,),
     handed_over=_handed_over,
     tool_name=_tool_name,
     agent_name=_agent_name,

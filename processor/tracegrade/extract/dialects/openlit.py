@@ -1,7 +1,7 @@
 """OpenLIT: the GenAI conventions, and on a model call's span the calls that it asked for, each key for all of them.
 
-``gen_ai.tool.name`` and ``gen_ai.tool.call.id`` are joined by commas, and so are the arguments, value after value. Not
-all of its instrumentations write the calls into the output messages as well.
+``gen_ai.tool.name`` and ``gen_ai.tool.call.id`` are joined by commas, and so are the arguments, value after value.
+Not all of its instrumentations write the calls into the output messages as well. Source: openlit 1.45.0, semcov.
 """
 
 from tracegrade import semconv as s
@@ -11,11 +11,15 @@ from tracegrade.extract.reading import Dialect, HandedOver, Holds, Keys, Message
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
+_TOOL_ARGS = "gen_ai.tool.args"
+_HANDED_OVER_BY = "gen_ai.agent.source"
+_TOKEN_USAGE = "gen_ai.client.token.usage"
+
 _SCOPE = "openlit"
 
 
 def _classify(span: Span) -> SpanKind | None:
-    is_handoff = s.OPENLIT_HANDED_OVER_BY in span.attributes and s.AGENT_NAME in span.attributes
+    is_handoff = _HANDED_OVER_BY in span.attributes and s.AGENT_NAME in span.attributes
     return "handoff" if is_handoff else gen_ai.DIALECT.classify(span)
 
 
@@ -23,7 +27,7 @@ def _handed_over(span: Span) -> HandedOver | None:
     """The agents of a handoff of the OpenAI Agents SDK, which is written as the run of an agent, with who called it."""
     if _classify(span) != "handoff":
         return None
-    return HandedOver(first_text(span, (s.OPENLIT_HANDED_OVER_BY,)), first_text(span, (s.AGENT_NAME,)))
+    return HandedOver(first_text(span, (_HANDED_OVER_BY,)), first_text(span, (s.AGENT_NAME,)))
 
 
 def _outputs(span: Span) -> list[Message]:
@@ -40,7 +44,7 @@ def read_outputs(span: Span) -> list[Message]:
     if not names:
         return messages
     ids = _parts(attributes.get(s.TOOL_CALL_ID))
-    raw = attributes.get(s.OPENLIT_TOOL_ARGS) or attributes.get(s.TOOL_CALL_ARGUMENTS)
+    raw = attributes.get(_TOOL_ARGS) or attributes.get(s.TOOL_CALL_ARGUMENTS)
     arguments = [raw] if len(names) == 1 else _values(raw)
     # Each key leaves out what is empty: then it is not known whose the others are.
     calls = tuple(
@@ -71,9 +75,9 @@ def _values(value: JsonValue) -> list[JsonValue]:
 
 DIALECT: Dialect = gen_ai.VARIANT._replace(
     name="openlit",
-    marks=frozenset({s.OPENLIT_TOOL_ARGS, s.OPENLIT_TOKEN_USAGE, s.OPENLIT_HANDED_OVER_BY}),
-    keys=Keys(arguments=(s.OPENLIT_TOOL_ARGS,)),
-    holds=Holds(structure=(s.OPENLIT_TOKEN_USAGE, s.OPENLIT_HANDED_OVER_BY)),
+    marks=frozenset({_TOOL_ARGS, _TOKEN_USAGE, _HANDED_OVER_BY}),
+    keys=Keys(arguments=(_TOOL_ARGS,)),
+    holds=Holds(structure=(_TOKEN_USAGE, _HANDED_OVER_BY)),
     classify=_classify,
     outputs=_outputs,
     handed_over=_handed_over,

@@ -1,7 +1,8 @@
 """Pydantic AI: `tool_arguments`, `tool_response` and messages as a list of events in `events`, until its format 3.
 
-Later formats are the GenAI conventions. In all of them an agent span has its `final_result`, and the tool by which the
-model gives that is no tool call.
+Later formats are the GenAI conventions. In all of them an agent span has its `final_result`, and the tool by which
+the model gives that is no tool call. Source: pydantic-ai-slim 1.0.18, models/instrumented.py and agent/__init__.py;
+2.68.0, capabilities/instrumentation.py and _instrumentation.py.
 """
 
 import re
@@ -14,6 +15,17 @@ from tracegrade.extract.reading import Dialect, Holds, Keys, Message, SpanKind
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import STATUS_ERROR, Span
 
+_TOOL_ARGUMENTS = "tool_arguments"
+_TOOL_RESPONSE = "tool_response"
+_MODEL_NAME = "model_name"
+_FINAL_RESULT = "final_result"
+_EVENTS = "events"
+_ALL_EVENTS = "all_messages_events"
+_ALL_MESSAGES = "pydantic_ai.all_messages"
+_FAILURE_STAGE = "pydantic_ai.tool.failure_stage"
+_REQUEST_PARAMETERS = "model_request_parameters"
+_LOGFIRE_MESSAGE = "logfire.msg"
+
 _VALIDATION_ERRORS = re.compile(r"\d+ validation errors?: \[")
 _OUTPUT_FUNCTION = "running output function"
 _OUTPUT_TOOL = "final_result"  # unless it is given another name
@@ -22,28 +34,28 @@ _OUTPUT_TOOL = "final_result"  # unless it is given another name
 def _classify(span: Span) -> SpanKind | None:
     attributes = span.attributes
     if s.TOOL_NAME in attributes:
-        said = attributes.get(s.LOGFIRE_MESSAGE)
+        said = attributes.get(_LOGFIRE_MESSAGE)
         if isinstance(said, str) and said.startswith(_OUTPUT_FUNCTION):
             return "other"
     if s.OPERATION_NAME in attributes:
         return gen_ai.DIALECT.classify(span)
     if s.TOOL_NAME in attributes:
         return "tool"
-    return "agent" if s.PYDANTIC_AGENT_NAME in attributes and s.PYDANTIC_MODEL_NAME in attributes else None
+    return "agent" if s.PYDANTIC_AGENT_NAME in attributes and _MODEL_NAME in attributes else None
 
 
 def _is_refused(span: Span) -> bool:
     attributes = span.attributes
-    stage = attributes.get(s.PYDANTIC_FAILURE_STAGE)
+    stage = attributes.get(_FAILURE_STAGE)
     if stage is not None or span.status_code != STATUS_ERROR:
         return stage == "validation"
     # Before it said so itself, the result told the model what was wrong.
-    result = attributes.get(s.PYDANTIC_TOOL_RESPONSE, attributes.get(s.TOOL_CALL_RESULT))
+    result = attributes.get(_TOOL_RESPONSE, attributes.get(s.TOOL_CALL_RESULT))
     return isinstance(result, str) and _VALIDATION_ERRORS.match(result) is not None
 
 
 def _outputs(span: Span) -> list[Message]:
-    result = span.attributes.get(s.PYDANTIC_FINAL_RESULT)
+    result = span.attributes.get(_FINAL_RESULT)
     if isinstance(result, str):
         return [*(said for said in _said_in_run(span) if said.calls or said.results), Message("assistant", result)]
     choices = [event for event in _events(span) if event.get("event.name") == s.MESSAGE_EVENT_CHOICE]
@@ -58,14 +70,14 @@ def _outputs(span: Span) -> list[Message]:
 
 def _said_in_run(span: Span) -> list[Message]:
     """The messages of an agent's run, without those of earlier turns and the calls that give its final result."""
-    messages = since_last_user(read_messages(span.attributes.get(s.PYDANTIC_ALL_MESSAGES)))
+    messages = since_last_user(read_messages(span.attributes.get(_ALL_MESSAGES)))
     for message in messages:
         message.calls = tuple(call for call in message.calls if call.name != _OUTPUT_TOOL)
     return messages
 
 
 def _answer(span: Span) -> str:
-    result = span.attributes.get(s.PYDANTIC_FINAL_RESULT)
+    result = span.attributes.get(_FINAL_RESULT)
     text = result.strip() if isinstance(result, str) else ""
     return "" if is_masked(text) else text
 
@@ -79,7 +91,7 @@ def _inputs(span: Span) -> list[Message]:
 
 def _output_tools(span: Span) -> set[str]:
     """The tools by which the model gives its final result."""
-    raw = span.attributes.get(s.PYDANTIC_REQUEST_PARAMETERS)
+    raw = span.attributes.get(_REQUEST_PARAMETERS)
     if (parameters := parse_object(raw)) is None and decode(raw).status == "truncated":
         return {_OUTPUT_TOOL}
     tools = parameters.get("output_tools") if isinstance(parameters, dict) else None
@@ -89,7 +101,7 @@ def _output_tools(span: Span) -> set[str]:
 
 def _events(span: Span) -> list[dict[str, JsonValue]]:
     attributes = span.attributes
-    events = decode(attributes.get(s.PYDANTIC_EVENTS, attributes.get(s.PYDANTIC_ALL_EVENTS))).value
+    events = decode(attributes.get(_EVENTS, attributes.get(_ALL_EVENTS))).value
     return [event for event in events if isinstance(event, dict)] if isinstance(events, list) else []
 
 
@@ -97,33 +109,23 @@ DIALECT: Dialect = gen_ai.VARIANT._replace(
     name="pydantic_ai",
     marks=frozenset(
         {
-            s.PYDANTIC_TOOL_ARGUMENTS,
-            s.PYDANTIC_TOOL_RESPONSE,
+            _TOOL_ARGUMENTS,
+            _TOOL_RESPONSE,
             s.PYDANTIC_AGENT_NAME,
-            s.PYDANTIC_EVENTS,
-            s.PYDANTIC_ALL_EVENTS,
-            s.PYDANTIC_ALL_MESSAGES,
-            s.PYDANTIC_REQUEST_PARAMETERS,
-            s.PYDANTIC_FAILURE_STAGE,
-            s.LOGFIRE_MESSAGE,
+            _EVENTS,
+            _ALL_EVENTS,
+            _ALL_MESSAGES,
+            _REQUEST_PARAMETERS,
+            _FAILURE_STAGE,
+            _LOGFIRE_MESSAGE,
         }
     ),
     classify=_classify,
-    keys=Keys(
-        arguments=(s.PYDANTIC_TOOL_ARGUMENTS,),
-        output=(s.PYDANTIC_TOOL_RESPONSE,),
-        agent=(s.PYDANTIC_AGENT_NAME,),
-    ),
+    keys=Keys(arguments=(_TOOL_ARGUMENTS,), output=(_TOOL_RESPONSE,), agent=(s.PYDANTIC_AGENT_NAME,)),
     holds=Holds(
-        structure=(s.PYDANTIC_FAILURE_STAGE, s.PYDANTIC_MODEL_NAME),
-        definitions=(s.PYDANTIC_REQUEST_PARAMETERS,),
-        messages=(
-            s.PYDANTIC_EVENTS,
-            s.PYDANTIC_ALL_EVENTS,
-            s.PYDANTIC_ALL_MESSAGES,
-            s.PYDANTIC_FINAL_RESULT,
-            s.LOGFIRE_MESSAGE,
-        ),
+        structure=(_FAILURE_STAGE, _MODEL_NAME),
+        definitions=(_REQUEST_PARAMETERS,),
+        messages=(_EVENTS, _ALL_EVENTS, _ALL_MESSAGES, _FINAL_RESULT, _LOGFIRE_MESSAGE),
     ),
     is_refused=_is_refused,
     outputs=_outputs,

@@ -1,4 +1,7 @@
-"""Respan: `respan.entity.log_type` beside OpenLLMetry's keys, and calls as JSON in flattened messages."""
+"""Respan: `respan.entity.log_type` beside OpenLLMetry's keys, and calls as JSON in flattened messages.
+
+Source: respan-tracing 2, constants/span_attributes.py.
+"""
 
 from tracegrade import semconv as s
 from tracegrade.extract.decode.values import first_text
@@ -7,6 +10,8 @@ from tracegrade.extract.messages import content_of
 from tracegrade.extract.reading import Dialect, SpanKind, Words
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
+
+_TYPE = "respan.entity.log_type"
 
 _OTHER_TYPES = ("embedding", "transcription", "speech", "task", "guardrail", "score", "custom", "prompt")
 _KINDS = Words(
@@ -24,7 +29,7 @@ _SPAN_PREFIX = "tool."
 
 
 def _classify(span: Span) -> SpanKind | None:
-    kind = span.attributes.get(s.RESPAN_TYPE)
+    kind = span.attributes.get(_TYPE)
     return _KINDS[kind] if type(kind) is str else None
 
 
@@ -38,10 +43,10 @@ def _arguments(span: Span) -> JsonValue:
 
 DIALECT: Dialect = openllmetry.DIALECT._replace(
     name="respan",
-    marks=frozenset({s.RESPAN_TYPE}),
+    marks=frozenset({_TYPE}),
     classify=_classify,
     keys=openllmetry.DIALECT.keys._replace(arguments=()),
-    holds=openllmetry.DIALECT.holds._replace(structure=(s.RESPAN_TYPE, *openllmetry.DIALECT.holds.structure)),
+    holds=openllmetry.DIALECT.holds._replace(structure=(_TYPE, *openllmetry.DIALECT.holds.structure)),
     tool_name=_tool_name,
     arguments=_arguments,
     agent_metadata=(s.LANGCHAIN_METADATA,),

@@ -1,6 +1,8 @@
 """Spring AI: `spring.ai.kind`, beside an operation name that says "framework" before it said execute_tool.
 
 A chat client's call is an agent run. When a tool throws, the model gets that as its result, and its span says OK.
+Source: spring-projects/spring-ai, ToolCallingObservationDocumentation.java,
+McpServerToolObservationDocumentation.java.
 """
 
 from tracegrade import semconv as s
@@ -27,12 +29,12 @@ DIALECT: Dialect = Dialect(
     marks=frozenset({s.SPRING_KIND}),
     classify=_classify,
     keys=Keys(
-        tool_name=(s.SPRING_TOOL_NAME,),
-        call_id=(s.SPRING_TOOL_CALL_ID,),
-        arguments=(s.SPRING_TOOL_ARGUMENTS, s.SPRING_SERVER_ARGUMENTS),
-        output=(s.SPRING_TOOL_RESULT, s.SPRING_SERVER_RESULT),
-        schema=(s.SPRING_TOOL_SCHEMA,),
-        session=(s.SPRING_CONVERSATION_ID,),
+        tool_name=("spring.ai.tool.definition.name",),
+        call_id=("spring.ai.tool.call.id",),
+        arguments=("spring.ai.tool.call.arguments", "spring.ai.mcp.server.tool.call.arguments"),
+        output=("spring.ai.tool.call.result", "spring.ai.mcp.server.tool.call.result"),
+        schema=("spring.ai.tool.definition.schema",),
+        session=("spring.ai.chat.client.conversation.id",),
     ),
     holds=Holds(structure=(s.SPRING_KIND,)),
     tool_name=_tool_name,

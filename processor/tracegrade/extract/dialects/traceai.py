@@ -1,4 +1,7 @@
-"""traceAI (Future AGI): `gen_ai.span.kind`, OpenInference's values, and its flattened messages under GenAI's names."""
+"""traceAI (Future AGI): `gen_ai.span.kind`, OpenInference's values, and its flattened messages under GenAI's names.
+
+Source: fi-instrumentation-otel 1.1.0, fi_types.py.
+"""
 
 from tracegrade import semconv as s
 from tracegrade.extract.dialects import gen_ai, openinference
@@ -7,10 +10,14 @@ from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Dialect, Holds, Keys, Message, SpanKind, span_name
 from tracegrade.model.span import Span
 
+_KIND = "gen_ai.span.kind"
+_INPUT_MESSAGES = "gen_ai.input.messages."
+_OUTPUT_MESSAGES = "gen_ai.output.messages."
+
 
 def _classify(span: Span) -> SpanKind | None:
     attributes = span.attributes
-    kind = attributes.get(s.TRACEAI_KIND)
+    kind = attributes.get(_KIND)
     # Others write the kind next to an operation, and messages as the conventions have them (LoongSuite).
     if type(kind) is not str or s.OPERATION_NAME in attributes:
         return None
@@ -20,11 +27,11 @@ def _classify(span: Span) -> SpanKind | None:
 
 
 def _inputs(span: Span) -> list[Message]:
-    return read_nested(span, s.TRACEAI_INPUT_MESSAGES)
+    return read_nested(span, _INPUT_MESSAGES)
 
 
 def _outputs(span: Span) -> list[Message]:
-    messages = read_nested(span, s.TRACEAI_OUTPUT_MESSAGES)
+    messages = read_nested(span, _OUTPUT_MESSAGES)
     if any(message.calls for message in messages) or _classify(span) != "chat":
         return messages
     # Of LangChain's model calls the keys hold no calls, and the value the whole generation.
@@ -34,11 +41,11 @@ def _outputs(span: Span) -> list[Message]:
 
 DIALECT: Dialect = Dialect(
     name="traceai",
-    marks=frozenset({s.TRACEAI_KIND}),
+    marks=frozenset({_KIND}),
     classify=_classify,
     keys=Keys(prompt=(s.OI_INPUT,), answer=(s.OI_OUTPUT,)),
-    holds=Holds(structure=(s.TRACEAI_KIND,)),
-    prefixes=(s.TRACEAI_INPUT_MESSAGES, s.TRACEAI_OUTPUT_MESSAGES),
+    holds=Holds(structure=(_KIND,)),
+    prefixes=(_INPUT_MESSAGES, _OUTPUT_MESSAGES),
     inputs=_inputs,
     outputs=_outputs,
     schemas=gen_ai.DIALECT.schemas,
