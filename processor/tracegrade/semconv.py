@@ -269,6 +269,8 @@ SUITE_ATTRIBUTES = frozenset(
 SUITE_UNIT = "tracegrade.suite.unit"
 
 # The alert event: one when an alert begins to fire, one when it is resolved.
+# No span has it: texts that people type are redacted as its value would be.
+TYPED_TEXT = "tracegrade.comment"
 ALERT_EVENT = "tracegrade.alert"
 ALERT_STATE = "tracegrade.alert.state"
 ALERT_KEY = "tracegrade.alert.key"

@@ -13,12 +13,14 @@ from click.testing import CliRunner
 from build import store_with
 from build.commands import run
 from build.judged_traces import judged
+from build.stored_alerts import ALERT, store_incident
 from tracegrade.cli import main
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.position import Position
 from tracegrade.journal.record import Encoding, Entry
 from tracegrade.model.signal import Signal
 from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.store.open import open_store
 
 
 @pytest.fixture
@@ -53,6 +55,21 @@ def test_what_is_brought_back_is_what_was_backed_up(data: Path, tmp_path: Path) 
     assert run(tmp_path / "other", "traces", "list").stdout == run(data, "traces", "list").stdout
     for path in (tmp_path / "other").rglob("*"):
         assert path.stat().st_mode & 0o077 == 0, f"{path} is readable by others"
+
+
+def test_what_people_did_about_an_incident_is_brought_back(data: Path, tmp_path: Path) -> None:
+    engine = open_store(store_with(data))
+    with engine.begin() as connection:
+        incident = store_incident(connection, ALERT)
+    engine.dispose()
+    assert run(data, "alerts", "comment", incident.id, "a lock is held").exit_code == 0
+    assert run(data, "alerts", "silence", "--incident", incident.id, "--comment", "we know").exit_code == 0
+    assert run(data, "backup", "--to", str(tmp_path / "backup")).exit_code == 0
+    assert run(tmp_path / "other", "restore", str(tmp_path / "backup")).exit_code == 0
+    for command in (("show", incident.id), ("silence", "--list")):
+        there, here = (run(folder, "alerts", *command).stdout for folder in (tmp_path / "other", data))
+        assert there == here
+        assert "a lock is held" in there or "we know" in there
 
 
 def test_a_position_before_the_first_segment_is_set_to_it(data: Path, tmp_path: Path) -> None:

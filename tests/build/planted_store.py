@@ -15,6 +15,8 @@ from build.shop_runs import store_run
 from build.stored_alerts import store_incident
 from suites.build.scripted_models import calling, prompt_of, saying
 from suites.build.suite_runs import SUITE, store_suite_runs
+from tracegrade.alert.noting import Author, comment
+from tracegrade.alert.silencing import silence
 from tracegrade.history.runs.experiment_entries import report as report_entry
 from tracegrade.model.span import SpanEvent
 from tracegrade.model.trace import Trace
@@ -77,6 +79,10 @@ def planted_store(folder: Path) -> tuple[RuleSet, str, str]:
     with engine.begin() as connection:
         incident = store_incident(connection, replace(alert, facts=replace(alert.facts, reasons=[reason])))
     engine.dispose()
+    url = f"sqlite:///{folder / 'tracegrade.db'}"
+    author = Author("somebody", None, lambda text, tenant: text)
+    comment(url, incident.id, author, "planted comment", now_ns)
+    silence(url, {"service": "elsewhere"}, 7200.0, "planted reason", author, now_ns)
     case = {
         "prompt": "planted prompt",
         "expected_tool": "get_weather",
@@ -86,7 +92,6 @@ def planted_store(folder: Path) -> tuple[RuleSet, str, str]:
     }
     suite = {**SUITE, "test_cases": [{**case, "id": "first"}, {**case, "id": "second"}]}
     store_suite_runs(folder, "--model", "good", suite=suite, script=_script)
-    url = f"sqlite:///{folder / 'tracegrade.db'}"
     added = add_suite(url, "default", {**suite, "system_prompt": "planted-prompt"}, now_ns)
     _store_asked(url, added.suite.id, now_ns)
     return rules, added.suite.id, incident.id

@@ -1,3 +1,5 @@
+import getpass
+import json
 import re
 import time
 from collections.abc import Sequence
@@ -268,9 +270,9 @@ def test_a_silence_takes_no_operators_of_alertmanager(data_dir: Path) -> None:
 def test_a_silence_says_what_it_is_of(data_dir: Path) -> None:
     store_with(data_dir, judged(1, "pass"))
     for label, said in (
-        ("service=shop", "Silences 1 alert of those that fire now."),
+        ("service=shop", "Matches 1 alert of those that fire now."),
         ("service=nosuch", "it matches nothing: no stored result has the service 'nosuch'; expected one of shop."),
-        ("release=1.?", "Silences 1 alert of those that fire now."),
+        ("release=1.?", "Matches 1 alert of those that fire now."),
         ("kind=drop", "No alert that fires now matches; alerts that begin until then are silenced."),
     ):
         assert said in " ".join(run(data_dir, "alerts", "silence", label).stderr.split()), label
@@ -283,7 +285,7 @@ def test_a_silence_says_what_it_is_of(data_dir: Path) -> None:
         (["shop"], "expected LABEL=GLOB such as service=shop, found 'shop'"),
         (["service=shop", "--for", "soon"], "soon"),
         (["--end", "nothing"], "no silence 'nothing' is in force"),
-        ([], "expected labels, or --end ID, or --list"),
+        ([], "expected labels or --incident ID, or --end ID, or --list"),
     ],
 )
 def test_a_silence_that_cannot_be_is_refused(data_dir: Path, arguments: list[str], said: str) -> None:
@@ -330,3 +332,44 @@ def test_a_bound_cannot_be_accepted_and_a_fall_can(data_dir: Path) -> None:
         assert [each.accepted_ns for each in open_incidents(connection) if each.id != fell.id] == [None]
     engine.dispose()
     assert "there is nothing to accept" in run(data_dir, "alerts", "accept", EARLIER.id).stderr
+
+
+def test_what_people_do_is_noted_with_their_name_and_logged_without_their_words(data_dir: Path) -> None:
+    id_ = FIRING.id
+    assert run(data_dir, "alerts", "acknowledge", id_[:6]).stdout == f"Acknowledged: {id_}\n"
+    assert run(data_dir, "alerts", "own", id_).exit_code == 0
+    assert run(data_dir, "alerts", "comment", id_, "a lock is held").stdout == f"Commented: {id_}\n"
+    assert run(data_dir, "alerts", "silence", "--incident", id_, "--comment", "we know").exit_code == 0
+    (shown,) = run_json(data_dir, "alerts", "show", id_)
+    me = f"command line: {getpass.getuser()}"
+    assert [(note["author"], note["kind"]) for note in shown["notes"]] == [
+        (me, "acknowledged"),
+        (me, "owned"),
+        (me, "commented"),
+        (me, "silenced"),
+    ]
+    assert (shown["owner"], shown["acknowledged"]["author"]) == (me, me)
+    assert f"{me}: commented: a lock is held" in run(data_dir, "alerts", "show", id_).stdout
+    (log,) = (data_dir / "access").glob("*.jsonl")
+    noted = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(entry["name"], entry["right"], entry["operation"], entry["named"]) for entry in noted] == [
+        (me, "review", "tracegrade alerts acknowledge", {"incident": id_}),
+        (me, "review", "tracegrade alerts own", {"incident": id_}),
+        (me, "review", "tracegrade alerts comment", {"incident": id_}),
+        (me, "admin", "tracegrade alerts silence", {"incident": id_}),
+    ]
+    assert "a lock is held" not in log.read_text()
+    assert "we know" not in log.read_text()
+
+
+def test_a_dry_run_says_what_a_silence_would_match_and_makes_none(data_dir: Path) -> None:
+    said = run(data_dir, "alerts", "silence", "--incident", FIRING.id, "--dry-run")
+    assert "Matches 1 firing of this incident, 0 others." in said.stderr
+    assert said.stdout == "No silences.\n"
+
+
+def test_another_tenants_incident_is_as_none(data_dir: Path) -> None:
+    for operation in (["acknowledge"], ["own"], ["comment"], ["accept"]):
+        words = ["mine"] if operation == ["comment"] else []
+        refused = run(data_dir, "alerts", *operation, FIRING.id, *words, "--tenant", "globex")
+        assert (refused.exit_code, f"no incident '{FIRING.id}'" in refused.stderr) == (2, True), operation

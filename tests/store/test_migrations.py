@@ -26,7 +26,7 @@ from tracegrade.store.write import StoreWriter
 
 SCRIPTS = Path(migrations.__file__).parent / "versions"
 # Of every migration, a digest of its file: stores have met it as it was released.
-RELEASED = {"v0022_first.py": "87a8472c6abf6773"}
+RELEASED = {"v0022_first.py": "87a8472c6abf6773", "v0023_incident_notes.py": "b696c45dbf3e528a"}
 
 NEXT = f'''
 import sqlalchemy as sa
@@ -39,8 +39,8 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column("silences", sa.Column("author", sa.Text, nullable=False, server_default="nobody"))
-    op.execute("UPDATE silences SET author = 'somebody'")
+    op.add_column("silences", sa.Column("later", sa.Text, nullable=False, server_default="nobody"))
+    op.execute("UPDATE silences SET later = 'somebody'")
 '''
 
 
@@ -55,7 +55,7 @@ def next_version(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     StoreWriter(engine).write([judged(1), judged(2, "fail")])
     scripts = tmp_path / "migrations"
     copytree(SCRIPTS.parent, scripts)
-    path = scripts / "versions" / "v9000_author.py"
+    path = scripts / "versions" / "v9000_later.py"
     path.write_text(NEXT)
     monkeypatch.setattr(opening, "_MIGRATIONS", scripts)
     monkeypatch.setattr(opening, "VERSION", "9000")
@@ -84,7 +84,7 @@ def test_serve_brings_a_store_up_to_date(engine: Engine, next_version: Path, cap
         f"bringing tables of version {VERSION} up to date (9000)",
         "up to date",
     ]
-    assert "author" in {column["name"] for column in inspect(newer).get_columns("silences")}
+    assert "later" in {column["name"] for column in inspect(newer).get_columns("silences")}
     with reading(newer) as connection:
         (rate,) = tallies(connection, ResultFilter()).values()
     assert (rate.passed, rate.failed) == (1, 1)
@@ -97,7 +97,7 @@ def test_an_interrupted_update_leaves_the_store_as_it_was(engine: Engine, next_v
     with pytest.raises(StoreError, match="cannot be opened"):
         open_store(url, update=True)
     assert _version(engine) == VERSION
-    assert "author" not in {column["name"] for column in inspect(engine).get_columns("silences")}
+    assert "later" not in {column["name"] for column in inspect(engine).get_columns("silences")}
     next_version.write_text(NEXT)
     open_store(url, update=True).dispose()
     assert _version(engine) == "9000"

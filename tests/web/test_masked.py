@@ -81,6 +81,7 @@ def addresses(place: Place, path: str) -> list[str]:
         "{session_id:path}": [SESSION],
         "{job_id}": [JOB],
         "{deletion_id}": ["none"],
+        "{silence_id}": ["none"],
     }
     found = [path]
     for name, values in named.items():
@@ -96,6 +97,7 @@ def addresses(place: Place, path: str) -> list[str]:
         "/sessions/{trace_id}": [f"/sessions/{session_trace_id('default', SESSION).hex()}"],
         "/suites/{suite_id}": [f"/suites/{place.suite}?all=1"],
         "/evals/new": [f"/evals/new?again={JOB}"],
+        "/silences/new": [f"/silences/new?incident={place.incident}"],
     }
     assert not any("{" in address for address in found), f"say what stands for the names in {path}"
     return [*found, *more.get(path, [])]
@@ -127,7 +129,9 @@ SHOWS = {
     "/runs/{run:path}",
     "/compare",
     "/compare/traces",
+    "/alerts",
     "/incidents/{incident_id}",
+    "/api/v1/silences",
     "/api/v1/compare",
     "/api/v1/results",
     "/api/v1/traces/{trace_id}",

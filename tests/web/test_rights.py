@@ -87,7 +87,7 @@ def test_every_route_says_which_right_it_needs(path: str, methods: set[str], rou
     needed = rights_of(route)
     assert needed, path
     if methods & WRITES:
-        assert needed & {"run", "admin"}, path
+        assert needed & {"run", "review", "admin"}, path
     else:
         assert "read" in needed, path
         assert needed <= {"read", "read-values"}, path

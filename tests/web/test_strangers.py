@@ -128,7 +128,7 @@ def filled(folder: Path, rules: RuleSet) -> dict[str, str]:
         "rule_id": "order-steps-out-of-order", "suite_id": suite.id, "case_id": suite.cases[0].id,
         "id": "0123456789ab", "job_id": "0123456789ab", "eval_id": "0123456789ab", "experiment": "prompts",
         "experiment_id": "prompts", "run": "prompts/1", "incident_id": incident.id, "session_id": "talk",
-        "user_id": "somebody", "deletion_id": deletion.id,
+        "silence_id": "5e1f", "user_id": "somebody", "deletion_id": deletion.id,
     }  # fmt: skip
 
 
@@ -152,6 +152,7 @@ QUERIES = {
     "/api/v1/rates": RANGE, "/api/v1/trends": f"{RANGE}&step=1d", "/compare": "a=prompts/1&b=prompts/2&full=1",
     "/compare/traces": "a={trace_id}&b={trace_id}", "/api/v1/compare": "a=prompts/1&b=prompts/2&full=true",
     "/api/v1/runs": "experiment=prompts", "/evals/new": "again={id}",
+    "/silences/new": "incident={incident_id}",
 }  # fmt: skip
 PAGES_OF_A_TIME = {"/", "/traces", "/rules", "/rules/{rule_id}", "/alerts", "/sessions", "/ingest"}
 
@@ -163,6 +164,10 @@ BODIES: dict[str, Any] = {
     "POST /api/v1/jobs/{job_id}/resume": None,
     "POST /api/v1/backtests": {"rule": "{rule_text}", "since": "30d"},
     "POST /api/v1/incidents/{incident_id}/accept": None,
+    "POST /api/v1/incidents/{incident_id}/acknowledge": None,
+    "POST /api/v1/incidents/{incident_id}/own": None,
+    "POST /api/v1/incidents/{incident_id}/comments": {"text": "mine"},
+    "POST /api/v1/silences": {"labels": {"rule": "order-*"}, "incident": "{incident_id}"},
     "POST /api/tool-suites": {"name": "Own", "tools": [], "test_cases": []},
     "PUT /api/tool-suites/{suite_id}": {"description": "mine now"},
     "PATCH /api/tool-suites/{suite_id}": {"description": "mine now"},
@@ -193,6 +198,11 @@ BODIES: dict[str, Any] = {
     "POST /runs/{run:path}": "labels=a%3Db",
     "POST /rules/{rule_id}/backtest": "text={rule_text}",
     "POST /incidents/{incident_id}/accept": "",
+    "POST /incidents/{incident_id}/acknowledge": "",
+    "POST /incidents/{incident_id}/own": "",
+    "POST /incidents/{incident_id}/comments": "text=mine",
+    "POST /silences": "rule=order-*&incident={incident_id}",
+    "POST /silences/{silence_id}/end": "",
 }
 RULE_TEXT = json.dumps({"id": "r", "evaluate": [{"evaluator": "tool-call-count", "max": 1}]})
 

@@ -7,7 +7,8 @@ role            allows                                                          
 ``read``        to see what is stored, without values                                   nothing
 ``read-values`` to see arguments, outputs, messages and explanations too                ``read``
 ``run``         to run suites, pin baselines, label runs, write suites, backtest rules  ``read``
-``admin``       to delete, and to accept and silence alerts                             ``run``, ``read-values``
+``review``      to acknowledge incidents, own them and comment on them                  ``read-values``
+``admin``       to delete, and to accept and silence alerts                             ``run``, ``review``
 =============== ======================================================================= ==============================
 
 ``all`` is all of them. Nothing else implies ``send``.
@@ -16,8 +17,8 @@ role            allows                                                          
 from collections.abc import Iterable
 from typing import Literal, TypeAlias, get_args
 
-Right: TypeAlias = Literal["send", "read", "read-values", "run", "admin"]
-Role: TypeAlias = Literal["send", "read", "read-values", "run", "admin", "all"]
+Right: TypeAlias = Literal["send", "read", "read-values", "run", "review", "admin"]
+Role: TypeAlias = Literal["send", "read", "read-values", "run", "review", "admin", "all"]
 
 RIGHTS: tuple[Right, ...] = get_args(Right)
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -28,7 +29,8 @@ _GIVES: dict[Role, frozenset[Right]] = {
     "read": frozenset({"read"}),
     "read-values": frozenset({"read-values", "read"}),
     "run": frozenset({"run", "read"}),
-    "admin": frozenset({"admin", "run", "read-values", "read"}),
+    "review": frozenset({"review", "read-values", "read"}),
+    "admin": frozenset({"admin", "run", "review", "read-values", "read"}),
     "all": EVERYTHING,
 }
 

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tracegrade.alert.noting import Author, note
 from tracegrade.model.errors import NotPossible
 from tracegrade.store import incidents
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.incidents import Incident
-from tracegrade.store.open import open_store
+from tracegrade.store.open import changing_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def acceptance(incident: Incident) -> Acceptance:
     return Acceptance(ending, [alert for alert in firing if not alert.is_of_history])
 
 
-def accept(store_url: str, incident: Incident, now_ns: int) -> Acceptance:
+def accept(store_url: str, incident: Incident, author: Author, now_ns: int) -> Acceptance:
     """Take the level of `incident`, which is stored at `store_url`, as the normal one from `now_ns` on.
 
     Raises:
@@ -48,10 +49,7 @@ def accept(store_url: str, incident: Incident, now_ns: int) -> Acceptance:
         StoreError: the store cannot be opened.
     """
     found = acceptance(incident)
-    engine = open_store(store_url)
-    try:
-        with engine.begin() as connection:
-            incidents.accept(connection, incident.id, now_ns)
-    finally:
-        engine.dispose()
+    with changing_store(store_url) as connection:
+        incidents.accept(connection, incident.id, now_ns)
+        note(connection, incident, author, "accepted", now_ns)
     return found

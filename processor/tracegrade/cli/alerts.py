@@ -2,14 +2,21 @@
 
 import time
 from contextlib import suppress
-from dataclasses import asdict, replace
-from fnmatch import fnmatchcase
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 from tracegrade.cli.alerts_slos import slo
-from tracegrade.cli.options import TIME, Duration, limit_option, query_options, tenant_option
+from tracegrade.cli.options import (
+    TIME,
+    Duration,
+    command_user,
+    limit_option,
+    note_command,
+    query_options,
+    tenant_option,
+)
 from tracegrade.cli.output import (
     Styled,
     format_option,
@@ -23,9 +30,9 @@ from tracegrade.cli.output import (
 )
 from tracegrade.cli.process import make_files_private
 from tracegrade.cli.settings import ReadSettings, settings_options, tenant_reading_options
-from tracegrade.display import count, time_text
+from tracegrade.display import time_text
 from tracegrade.document.duration import duration_s, duration_text
-from tracegrade.model.errors import NotPossible
+from tracegrade.model.errors import NotPossible, WrongValue
 from tracegrade.queries.parameters import IncidentsQuery
 
 if TYPE_CHECKING:
@@ -33,15 +40,16 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from tracegrade.access.rights import Right
     from tracegrade.alert.notify.channels.registry import Channel
     from tracegrade.alert.notify.links import Links
+    from tracegrade.alert.noting import Author
     from tracegrade.alert.preview import Preview
     from tracegrade.config import Config
     from tracegrade.store.alerts import Silence, StoredAlert
     from tracegrade.store.incidents import Incident
 
 _NS = 1_000_000_000
-_MOST_NAMES = 100_000
 _HOLD_S = 45.0  # longer than Alertmanager's group_wait, 30 s unless set
 
 
@@ -141,6 +149,9 @@ def show(settings: ReadSettings, output_format: str, incident: str) -> None:
     else:
         for line in text(found, settings.links).splitlines():
             print_line(line)
+        for note in found.notes:
+            said = f": {note.text}" if note.text else ""
+            print_line(f"{time_text(note.time_ns)} {note.author}: {note.kind}{said}")
 
 
 @command.command("accept")
@@ -157,9 +168,9 @@ def accept(settings: ReadSettings, incident: str) -> None:
 
     with settings.store() as connection:
         found = _incident(connection, incident)
-    make_files_private()
+    author = _author(settings, "accept", "admin", incident=found.id)
     try:
-        accepted = accept_level(settings.store_url, found, time.time_ns())
+        accepted = accept_level(settings.store_url, found, author, time.time_ns())
     except NotPossible as error:
         raise click.UsageError(str(error)) from None
     ending, staying = accepted.ending, accepted.staying
@@ -168,10 +179,72 @@ def accept(settings: ReadSettings, incident: str) -> None:
         print_line(f"Still firing: {alert.rule_id}, {alert.kind} {alert.bound:g}: change its bound in the rule.")
 
 
+@command.command("acknowledge")
+@click.argument("incident", metavar="ID")
+@tenant_reading_options
+@reports_errors
+def acknowledge(settings: ReadSettings, incident: str) -> None:
+    """Send no repeated notifications of an incident, until its level rises.
+
+    Channels are notified when it is over. Alertmanager is still sent it each minute: so it goes on firing there.
+    """
+    from tracegrade.alert.noting import acknowledge as note_it
+
+    id_, author = _about(settings, incident, "acknowledge")
+    note_it(settings.store_url, id_, author, time.time_ns())
+    print_line(f"Acknowledged: {id_}")
+
+
+@command.command("own")
+@click.argument("incident", metavar="ID")
+@tenant_reading_options
+@reports_errors
+def own(settings: ReadSettings, incident: str) -> None:
+    """Become the owner of an incident, in place of whoever is."""
+    from tracegrade.alert.noting import own as note_it
+
+    id_, author = _about(settings, incident, "own")
+    note_it(settings.store_url, id_, author, time.time_ns())
+    print_line(f"Owned by {author.name}: {id_}")
+
+
+@command.command("comment")
+@click.argument("incident", metavar="ID")
+@click.argument("text")
+@tenant_reading_options
+@reports_errors
+def comment(settings: ReadSettings, incident: str, text: str) -> None:
+    """Comment on an incident. The comment is redacted as spans are, and deleted with the incident."""
+    from tracegrade.alert.noting import comment as note_it
+
+    id_, author = _about(settings, incident, "comment")
+    note_it(settings.store_url, id_, author, text, time.time_ns())
+    print_line(f"Commented: {id_}")
+
+
+def _about(settings: ReadSettings, incident: str, operation: str) -> "tuple[str, Author]":
+    with settings.store() as connection:
+        found = _incident(connection, incident)
+    return found.id, _author(settings, operation, "review", incident=found.id)
+
+
+def _author(settings: ReadSettings, operation: str, right: "Right", **named: str) -> "Author":
+    """Who runs the command, which the access log notes first."""
+    from tracegrade.alert.noting import Author
+    from tracegrade.receive.typed_text import TypedText
+
+    make_files_private()
+    config = settings.whole()
+    note_command(config, f"alerts {operation}", right, settings.tenant, **named)
+    return Author(command_user(), settings.tenant, TypedText(config.redaction, config.data_path).redacted)
+
+
 @command.command("silence")
 @click.argument("labels", nargs=-1, metavar="LABEL=GLOB...")
+@click.option("--incident", "of_incident", metavar="ID", help="Of this incident; without labels, by those it has.")
 @click.option("--for", "duration", default="2h", show_default=True, help="How long, such as 2h.")
 @click.option("--comment", default="", help="Why.")
+@click.option("--dry-run", is_flag=True, help="Only say what it would match now.")
 @click.option("--end", "ended", metavar="ID", help="End this silence now.")
 @click.option("--list", "listed", is_flag=True, help="Only list silences.")
 @tenant_reading_options
@@ -181,8 +254,10 @@ def silence(
     settings: ReadSettings,
     output_format: str,
     labels: tuple[str, ...],
+    of_incident: str | None,
     duration: str,
     comment: str,
+    dry_run: bool,
     ended: str | None,
     listed: bool,
 ) -> None:
@@ -191,35 +266,37 @@ def silence(
     An alert that still fires when the silence ends is notified then. Labels: rule, level, service, agent, release,
     tenant, kind, of. With --tenant, only alerts of that tenant. Prints the silences in force.
     """
-    from secrets import token_hex
-
-    from tracegrade.store.alerts import Silence, save_silence, silence_named, stored_silences
-    from tracegrade.store.open import open_store
+    from tracegrade.alert.silencing import checked_labels, end_silence, labels_of, matched, silence_s
+    from tracegrade.alert.silencing import silence as make_silence
+    from tracegrade.store.alerts import silence_named, stored_silences
 
     now_ns = time.time_ns()
-    if sum((bool(labels), ended is not None, listed)) != 1:
-        raise click.UsageError("expected labels, or --end ID, or --list")
-    changed = None
+    if sum((bool(labels or of_incident), ended is not None, listed)) != 1:
+        raise click.UsageError("expected labels or --incident ID, or --end ID, or --list")
     if ended is not None:
         with settings.store() as connection:
-            known = {silence.id: silence for silence in stored_silences(connection, now_ns)}
             named = silence_named(connection, ended, now_ns)
-        if named not in known:
+        if named is None:
             raise click.UsageError(f"no silence {ended!r} is in force; --list shows those that are")
-        changed = replace(known[named], ends_ns=now_ns)
-    elif labels:
-        ends_ns = now_ns + round(_seconds(duration) * _NS)
-        changed = Silence(token_hex(4), _labels(labels, settings.tenant), now_ns, ends_ns, comment)
-    if changed is not None:
-        make_files_private()
-        engine = open_store(settings.store_url)
-        with engine.begin() as connection:
-            save_silence(connection, changed)
-        engine.dispose()
+        author = _author(settings, "silence --end", "admin", silence=named)
+        end_silence(settings.store_url, named, author, now_ns)
+    elif not listed:
+        incident = None
+        if of_incident is not None:
+            with settings.store() as connection:
+                incident = _incident(connection, of_incident)
+        wanted = _labels(labels) if labels or incident is None else labels_of(incident)
+        try:
+            wanted, lasting_s = checked_labels(wanted, settings.tenant), silence_s(duration)
+        except WrongValue as error:
+            raise click.UsageError(str(error)) from None
+        if not dry_run:
+            author = _author(settings, "silence", "admin", **({} if incident is None else {"incident": incident.id}))
+            make_silence(settings.store_url, wanted, lasting_s, comment, author, now_ns, incident)
+        with settings.store() as connection:
+            print_line(matched(connection, wanted, incident).text, err=True)
     with settings.store() as connection:
         found = stored_silences(connection, now_ns)
-        if changed is not None and labels:
-            print_line(_silenced_now(connection, changed.labels), err=True)
     if output_format == "json":
         print_json(asdict(silence) for silence in found)
         return
@@ -230,6 +307,7 @@ def silence(
                 "labels": [f"{name}={glob}" for name, glob in item.labels.items()],
                 "until (UTC)": time_text(item.ends_ns),
                 "comment": item.comment,
+                "by": item.author,
             }
             for item in found
         ),
@@ -411,9 +489,7 @@ def _cells(incident: "Incident", silenced_until_ns: int | None = None) -> "Seque
     ]
 
 
-def _labels(written: tuple[str, ...], tenant: str | None) -> dict[str, str]:
-    from tracegrade.alert.notify.labels import check_labels
-
+def _labels(written: tuple[str, ...]) -> dict[str, str]:
     labels = {}
     for item in written:
         name, equals, glob = item.partition("=")
@@ -425,30 +501,7 @@ def _labels(written: tuple[str, ...], tenant: str | None) -> dict[str, str]:
         if not equals:
             raise click.UsageError(f"expected LABEL=GLOB such as service=shop, found {item!r}")
         labels[name] = glob
-    if tenant is not None and labels.setdefault("tenant", tenant) != tenant:
-        raise click.UsageError(f"--tenant {tenant} and the label tenant={labels['tenant']}: leave one of the two out")
-    try:
-        check_labels(labels)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
     return labels
-
-
-def _silenced_now(connection: "Connection", labels: dict[str, str]) -> str:
-    """How many alerts that fire a silence is of; of none, which label no result has, if that is why."""
-    from tracegrade.alert.notify.labels import matches
-    from tracegrade.document.problem import did_you_mean
-    from tracegrade.store.alerts import open_alerts
-    from tracegrade.store.tallies import DIMENSIONS, names_of
-
-    if number := sum(matches(alert, labels) for alert in open_alerts(connection)):
-        return f"Silences {count(number, 'alert')} of those that fire now."
-    for label, dimension in {**DIMENSIONS, "tenant": "tenant"}.items():
-        known = names_of(connection, dimension, limit=_MOST_NAMES)
-        glob = labels.get(label, "*")
-        if known and glob and not any(fnmatchcase(name, glob) for name in known):
-            return f"Warning: it matches nothing: no stored result has the {label} {glob!r}{did_you_mean(glob, known)}."
-    return "No alert that fires now matches; alerts that begin until then are silenced."
 
 
 def _seconds(text: str) -> float:

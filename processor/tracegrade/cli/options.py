@@ -178,24 +178,28 @@ def confirm_deletion(what: str, yes: bool) -> None:
     click.confirm(f"Delete {what} for good?", abort=True, err=True)
 
 
+def command_user() -> str:
+    """Who runs this command, as the access log names them."""
+    import getpass
+
+    try:
+        return f"command line: {getpass.getuser()}"
+    except (KeyError, OSError):  # in a container, without a name
+        return "command line: unknown"
+
+
 def note_command(config: "Config", operation: str, right: "Right", tenant: str | None = None, **named: str) -> None:
     """Note that this user did `operation`: before it is done, so that nothing is done that nobody noted.
 
     Raises:
         TraceGradeError: the log cannot be written.
     """
-    import getpass
-
     from tracegrade.access.log import Access, AccessFiles
     from tracegrade.model.errors import TraceGradeError
 
     if config.access.log is None:
         return
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # in a container, without a name
-        user = "unknown"
-    access = Access(f"command line: {user}", tenant, right, f"tracegrade {operation}", named)
+    access = Access(command_user(), tenant, right, f"tracegrade {operation}", named)
     files = AccessFiles(config.data_path, config.access.log)
     try:
         files.write([access.line()])

@@ -31,8 +31,8 @@ def command() -> None:
     """Make, list, rotate and revoke tokens.
 
     A token lets its user in to every server of 'serve' whose settings have 'auth', with the rights of its roles: send,
-    read, read-values, run, admin, or all. Only a hash of it is stored. A running 'serve' knows of a change within a
-    second.
+    read, read-values, run, review, admin, or all. Only a hash of it is stored. A running 'serve' knows of a change
+    within a second.
     """
 
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from dataclasses import fields as dataclass_fields
 from typing import Any, Literal, TypeAlias
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, delete, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, insert, or_, select
 
 from tracegrade.codec.json_text import storable
 from tracegrade.store.diagnosis import Diagnosis, Reason, Slice
@@ -143,13 +143,17 @@ class StoredAlert:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """From ``starts_ns`` up to ``ends_ns``, no channel is notified of alerts whose labels match all globs."""
+    """From ``starts_ns`` up to ``ends_ns``, no channel is notified of alerts whose labels match all globs.
+
+    ``author`` made it, and gave ``comment`` as the reason; "" where it is not known.
+    """
 
     id: str
     labels: dict[str, str]
     starts_ns: int
     ends_ns: int
     comment: str
+    author: str = ""
 
 
 def open_alerts(connection: Connection) -> list[StoredAlert]:
@@ -218,6 +222,17 @@ def stored_silences(connection: Connection, ended_after_ns: int) -> list[Silence
 def silence_named(connection: Connection, written: str, now_ns: int) -> str | None:
     """The id of the silence in force that has it, or whose id alone begins so; None without one. Raises `NotFound`."""
     return id_named(connection, silences.c.id, written, "silence", silences.c.ends_ns > now_ns)
+
+
+def silences_in_force(connection: Connection, now_ns: int) -> int:
+    """How many silences end after `now_ns`."""
+    counted = select(func.count()).select_from(silences).where(silences.c.ends_ns > now_ns)
+    return int(connection.execute(counted).scalar_one())
+
+
+def delete_ended_silences(connection: Connection, before_ns: int) -> None:
+    """Delete silences that ended before a time."""
+    connection.execute(delete(silences).where(silences.c.ends_ns < before_ns))
 
 
 def save_silence(connection: Connection, silence: Silence) -> None:

@@ -19,6 +19,7 @@ from tracegrade.codec.without_values import result_without_values
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import session_trace_id
 from tracegrade.model.trace_result import VALUES_GONE
+from tracegrade.store.alerts import delete_ended_silences
 from tracegrade.store.database import Alive
 from tracegrade.store.diagnosis import named_traces, without_traces
 from tracegrade.store.incidents import delete_resolved
@@ -226,9 +227,9 @@ def delete_older(engine: Engine, before_ns: int, *, max_traces: int = 1000) -> i
     """Delete traces first received before `before_ns`, and those of runs last written before it; the oldest first.
 
     Their results go with them. In one short transaction, so that another writer waits only milliseconds: call it again
-    until it returns 0. The last call also deletes counts and resolved alerts of that age, and single traces from what
-    alerts of that age say; the counts of a day once the whole day is that old. With PostgreSQL, it drops whole parts of
-    ``traces``, and their traces stay for up to a day longer, and are not counted as deleted.
+    until it returns 0. The last call also deletes counts, resolved alerts and ended silences of that age, and single
+    traces from what alerts of that age say; the counts of a day once the whole day is that old. With PostgreSQL, it
+    drops whole parts of ``traces``, and their traces stay for up to a day longer, and are not counted as deleted.
 
     Returns:
         The number of traces deleted, at most `max_traces`.
@@ -247,6 +248,7 @@ def delete_older(engine: Engine, before_ns: int, *, max_traces: int = 1000) -> i
             connection.execute(delete(arrivals).where(arrivals.c.minute < before_ns // MINUTE_NS))
             connection.execute(delete(backfills).where(backfills.c.until_ns <= before_ns))
             delete_resolved(connection, before_ns)
+            delete_ended_silences(connection, before_ns)
             forget_examples(connection, before_ns)
     if not numbers:
         database(engine).drop_expired(engine, before_ns)

@@ -1,29 +1,47 @@
-"""Stored incidents: alerts that fired together since one thing went wrong, and who was notified of them."""
+"""Stored incidents: alerts that fired together since one thing went wrong, who was notified, and what people did."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
-from sqlalchemy import Connection, and_, delete, func, or_, select, update
+from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
 
 from tracegrade.store.alerts import AlertState, StoredAlert, alert_of, incidents_with
 from tracegrade.store.database import rows_in
 from tracegrade.store.documents import put
 from tracegrade.store.named import id_named
 from tracegrade.store.result_filter import ResultFilter
-from tracegrade.store.schema import alerts, incidents
+from tracegrade.store.schema import alerts, incident_notes, incidents
 
 LEVELS = ("info", "low", "medium", "high", "critical")
 """How much an alert matters, least first."""
+
+_MOST_ATTEMPTS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """Attempts in a row to send one state and level of an incident to a channel, with one outcome.
+
+    From ``time_ns`` to ``until_ns``, ``times`` of them: the channel took all, or refused all with ``error``.
+    """
+
+    state: str
+    level: str
+    time_ns: int
+    until_ns: int
+    times: int = 1
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Notification:
     """The last notification of an incident to one channel: its state, level and time.
 
-    Since then, ``tries`` attempts failed, the last one with ``error``.
+    Since then, ``tries`` attempts failed, the last one with ``error``. ``sent``: all attempts, the oldest first; of
+    very many, the newest.
     """
 
     state: str = ""
@@ -31,6 +49,38 @@ class Notification:
     tries: int = 0
     error: str = ""
     level: str = ""
+    sent: list[Attempts] = field(default_factory=list)
+
+    def after(self, incident: "Incident", refused: str | None, now_ns: int) -> "Notification":
+        """As it is after an attempt: `refused` says why the channel did not take it; None: it did."""
+        attempt = Attempts(incident.state, incident.level, now_ns, now_ns, error=refused or "")
+        *before, last = self.sent or [attempt]
+        if self.sent and (last.state, last.level, last.error) == (attempt.state, attempt.level, attempt.error):
+            last = replace(last, until_ns=now_ns, times=last.times + 1)
+        elif self.sent:
+            before, last = [*before, last], attempt
+        sent = [*before, last][-_MOST_ATTEMPTS:]
+        if refused is None:
+            return Notification(incident.state, now_ns, level=incident.level, sent=sent)
+        return replace(self, tries=self.tries + 1, error=refused, sent=sent)
+
+
+NoteKind: TypeAlias = Literal["acknowledged", "owned", "commented", "accepted", "silenced"]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One thing that ``author`` did about an incident, whose level was ``level`` then.
+
+    ``text``: what a comment says; of a silence that was made from the incident, its labels and its end.
+    """
+
+    id: str
+    time_ns: int
+    author: str
+    kind: NoteKind
+    level: str
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +89,14 @@ class Incident:
 
     ``members``: the first is the one by whose labels the incident is known; the others follow in the order in which
     they began. ``accepted_ns``: when someone took the new level as the normal one.
-    ``notified``: by the name of the channel.
+    ``notified``: by the name of the channel. ``notes``: what people did, the oldest first.
     """
 
     id: str
     members: Sequence[StoredAlert]
     accepted_ns: int | None = None
     notified: dict[str, Notification] = field(default_factory=dict)
+    notes: Sequence[Note] = ()
 
     @property
     def lead(self) -> StoredAlert:
@@ -82,6 +133,18 @@ class Incident:
         return max((member.level for member in self.members), key=LEVELS.index)
 
     @property
+    def acknowledged(self) -> Note | None:
+        """The last acknowledgement; None without one, and when the level is higher than it was then."""
+        last = next((note for note in reversed(self.notes) if note.kind == "acknowledged"), None)
+        holds = last is not None and LEVELS.index(self.level) <= LEVELS.index(last.level)
+        return last if holds else None
+
+    @property
+    def owner(self) -> str | None:
+        """Who made themselves its owner last."""
+        return next((note.author for note in reversed(self.notes) if note.kind == "owned"), None)
+
+    @property
     def labels(self) -> dict[str, str]:
         """Those of the lead, with the level of the incident."""
         return {**self.lead.labels, "level": self.level, "severity": self.level, "incident": self.id}
@@ -97,6 +160,9 @@ class Incident:
             "accepted_ns": self.accepted_ns,
             "members": [member.to_json() for member in self.members],
             "notified": {name: asdict(last) for name, last in self.notified.items()},
+            "acknowledged": None if self.acknowledged is None else asdict(self.acknowledged),
+            "owner": self.owner,
+            "notes": [asdict(note) for note in self.notes],
         }
 
 
@@ -148,14 +214,15 @@ def incident_named(connection: Connection, written: str) -> Incident | None:
 
 
 def changed_ns(connection: Connection) -> int:
-    """When an incident last began, was accepted or ended, ns since 1970 UTC; 0 without incidents."""
+    """When an incident last began or ended, or somebody did something about one, ns since 1970 UTC; 0 without any."""
     times = (incidents.c.starts_ns, incidents.c.accepted_ns, incidents.c.ends_ns)
     latest = connection.execute(select(*(func.coalesce(func.max(time_ns), 0) for time_ns in times))).one()
-    return int(max(latest))
+    noted = connection.execute(select(func.coalesce(func.max(incident_notes.c.time_ns), 0))).scalar_one()
+    return int(max(*latest, noted))
 
 
 def save_incident(connection: Connection, incident: Incident) -> None:
-    """Store what is known of an incident except for its members and whether it was accepted."""
+    """Store what is known of an incident except for its members and what people did."""
     fields = {
         "id": incident.id,
         "tenant": incident.lead.tenant,
@@ -167,20 +234,24 @@ def save_incident(connection: Connection, incident: Incident) -> None:
     put(connection, incidents, fields)
 
 
+def add_note(connection: Connection, incident: Incident, note: Note) -> None:
+    """Store what somebody did about an incident."""
+    values = {**asdict(note), "incident": incident.id, "tenant": incident.lead.tenant}
+    connection.execute(insert(incident_notes).values(values))
+
+
 def accept(connection: Connection, id_: str, now_ns: int) -> None:
     """Note that the new level of an incident is to be taken as the normal one; the next check ends its alerts."""
     connection.execute(update(incidents).where(incidents.c.id == id_).values(accepted_ns=now_ns))
 
 
 def delete_resolved(connection: Connection, before_ns: int) -> None:
-    """Delete incidents that ended before a time, with their alerts."""
-    connection.execute(delete(alerts).where(alerts.c.ends_ns < before_ns, _is_over(before_ns)))
-    connection.execute(delete(incidents).where(incidents.c.ends_ns < before_ns))
-
-
-def _is_over(before_ns: int) -> Any:
+    """Delete incidents that ended before a time, with their alerts and with what people did."""
     over = select(incidents.c.id).where(incidents.c.ends_ns < before_ns)
-    return or_(alerts.c.incident.is_(None), alerts.c.incident.in_(over))
+    of_it = or_(alerts.c.incident.is_(None), alerts.c.incident.in_(over))
+    connection.execute(delete(alerts).where(alerts.c.ends_ns < before_ns, of_it))
+    connection.execute(delete(incident_notes).where(incident_notes.c.incident.in_(over)))
+    connection.execute(delete(incidents).where(incidents.c.ends_ns < before_ns))
 
 
 def _incidents_where(
@@ -190,17 +261,30 @@ def _incidents_where(
     if result_filter is not None:
         query = query.where(incidents.c.id.in_(incidents_with(result_filter)))
     rows = connection.execute(query.order_by(incidents.c.starts_ns.desc(), incidents.c.lead).limit(limit)).all()
-    members = _members(connection, [row.id for row in rows])
+    ids = [row.id for row in rows]
+    members, notes = _members(connection, ids), _notes(connection, ids)
     return [
         Incident(
             row.id,
             sorted(members[row.id], key=lambda alert: (alert.key != row.lead, alert.starts_ns, alert.fingerprint)),
             row.accepted_ns,
-            {name: Notification(**last) for name, last in row.notified.items()},
+            {name: _notification(last) for name, last in row.notified.items()},
+            notes.get(row.id, ()),
         )
         for row in rows
         if row.id in members  # without one, it is of a store that someone changed by hand
     ]
+
+
+def _notification(stored: dict[str, Any]) -> Notification:
+    return Notification(**stored | {"sent": [Attempts(**one) for one in stored.get("sent", ())]})
+
+
+def _notes(connection: Connection, ids: Iterable[str]) -> dict[str, list[Note]]:
+    found: defaultdict[str, list[Note]] = defaultdict(list)
+    for row in rows_in(connection, select(incident_notes), incident_notes.c.incident, ids):
+        found[row.incident].append(Note(row.id, row.time_ns, row.author, row.kind, row.level, row.text))
+    return {id_: sorted(notes, key=lambda note: (note.time_ns, note.id)) for id_, notes in found.items()}
 
 
 def _members(connection: Connection, ids: Iterable[str]) -> dict[str, list[StoredAlert]]:

@@ -26,6 +26,7 @@ _KEPT = (
     schema.backfills,
     schema.alerts,
     schema.incidents,
+    schema.incident_notes,
     schema.silences,
 )
 _TRACES_A_BATCH = 200

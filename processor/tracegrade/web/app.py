@@ -18,6 +18,7 @@ from tracegrade.access.rights import Right
 from tracegrade.access.tokens import MadeTokens
 from tracegrade.codec.kept_spans import ValuesGone
 from tracegrade.model.errors import NotFound, NotPossible, WrongValue
+from tracegrade.receive.typed_text import TypedText
 from tracegrade.store.errors import STORE_ERRORS, StoreError
 from tracegrade.web import live
 from tracegrade.web.access import Access
@@ -67,8 +68,8 @@ def build_app(sources: Sources) -> ASGIApp:
     )
     app.state.streams = streams
     states = {name: make(sources) for part in web_parts() for name, make in part.states.items()}
+    states |= {"sources": sources, "typed_text": TypedText(sources.config.redaction, sources.config.data_path)}
     for each in (app, *apis):
-        each.state.sources = sources
         for name, state in states.items():
             setattr(each.state, name, state)
     app.state.newest = live.NewestOfEach()

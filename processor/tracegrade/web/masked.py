@@ -1,8 +1,9 @@
 """What callers without the right ``read-values`` see: names, paths, ids, times and scores, and no values.
 
 `seen_by` is the one function that hides. Values are the arguments and outputs of calls, prompts, answers and messages,
-what errors quote, and the attributes of spans that may hold any of those; in suites, their system prompt and what their
-cases say and expect; in what models were asked, and other tools reported, every text that is not a name.
+what errors quote, what people say of incidents and silences, and the attributes of spans that may hold any of those; in
+suites, their system prompt and what their cases say and expect; in what models were asked, and other tools reported,
+every text that is not a name.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,7 +33,7 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Resource, Span, SpanEvent
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace_result import TraceResult, TraceSummary
-from tracegrade.store.alerts import StoredAlert
+from tracegrade.store.alerts import Silence, StoredAlert
 from tracegrade.store.heads import SessionSums, TraceHead
 from tracegrade.store.incidents import Incident
 from tracegrade.store.runs import Entry, Run
@@ -192,7 +193,14 @@ def _alert(alert: StoredAlert) -> StoredAlert:
 
 
 def _incident(incident: Incident) -> Incident:
-    return replace(incident, members=without_values(incident.members))
+    notes = [
+        replace(note, text=hidden_text(note.text)) if note.kind == "commented" else note for note in incident.notes
+    ]
+    return replace(incident, members=without_values(incident.members), notes=notes)
+
+
+def _silence(silence: Silence) -> Silence:
+    return replace(silence, comment=hidden_text(silence.comment))
 
 
 _WITHOUT: dict[type, Callable[[Any], Any]] = {
@@ -210,6 +218,7 @@ _WITHOUT: dict[type, Callable[[Any], Any]] = {
     Said: _hidden_text,
     ScoredRun: _scored,
     SessionSums: _as_it_is,
+    Silence: _silence,
     Span: _span,
     SpanEvent: _event,
     Standing: _standing,

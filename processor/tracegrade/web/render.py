@@ -42,7 +42,7 @@ SECTIONS = tuple(
 """The items of the navigation: address and name."""
 
 # Pages that belong to a section with another address.
-_WITHIN = {"/incidents": "/alerts", "/runs": "/experiments"}
+_WITHIN = {"/incidents": "/alerts", "/silences": "/alerts", "/runs": "/experiments"}
 
 _ADDRESSES = (
     addresses.address,

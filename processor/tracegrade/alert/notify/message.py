@@ -60,6 +60,7 @@ def details(incident: Incident, links: Links = NO_LINKS) -> list[str]:
     facts = clearest.facts
     found += [f"About this rule: {' '.join(facts.description.split())}"] if facts.description else []
     found += [f"See {', '.join(facts.references)}"] if facts.references else []
+    found += [f"Runbook: {runbook}"] if (runbook := links.runbook(clearest.rule_id)) else []
     others = [member for member in incident.members if member is not clearest]
     found += [f"Also {alert.state}: {summary(alert)}" for alert in others[:_MOST_MEMBERS]]
     if (more := len(others) - _MOST_MEMBERS) > 0:
@@ -81,10 +82,12 @@ def text(incident: Incident, links: Links) -> str:
 
 def annotations(incident: Incident, links: Links) -> dict[str, str]:
     """The annotations of an incident, for channels that take labels and annotations."""
+    runbook = links.runbook(incident.clearest.rule_id)
     return {
         "summary": headline(incident),
         "description": "\n".join(details(incident, links)),
         "dedup_key": incident.id,
+        **({"runbook_url": runbook} if runbook else {}),
     }
 
 

@@ -105,21 +105,21 @@ class Notifier:
         if incident.state != "firing" or channel.records:
             return False
         is_worse = last.level in LEVELS and LEVELS.index(incident.level) > LEVELS.index(last.level)
+        if incident.acknowledged is not None and channel.resend_s is None:
+            return is_worse
         return is_worse or now_ns - last.time_ns >= int((channel.resend_s or self._settings.repeat) * _NS)
 
     def _note(self, channel: Channel, incident: Incident, refused: str | None, now_ns: int) -> None:
         """Remember that `channel` took the notification, or why it did not."""
         outcome = "sent" if refused is None else "failed"
         self._telemetry.add("tracegrade.alerts.notifications", receiver=channel.name, outcome=outcome)
-        last = incident.notified.get(channel.name, Notification())
         if refused is None:
             self._failures[channel.name] = 0
-            last = Notification(incident.state, now_ns, level=incident.level)
         else:
             self._failures[channel.name] += 1
             delay_ns = min(self._every_ns << min(self._failures[channel.name] - 1, 10), _MAX_BACKOFF_NS)
             self._not_before_ns[channel.name] = now_ns + delay_ns
-            last = replace(last, tries=last.tries + 1, error=refused)
+        last = incident.notified.get(channel.name, Notification()).after(incident, refused, now_ns)
         with self._engine.begin() as connection:
             save_incident(connection, replace(incident, notified={**incident.notified, channel.name: last}))
 

@@ -166,12 +166,18 @@ class NotificationSettings(FileModel):
         description="The address of a trace, if on another page, such as https://jaeger.example/trace/{trace_id}",
     )
 
+    runbook_url: Annotated[str, AfterValidator(_web_address_or_none), _Shown] = Field(
+        default="",
+        description="The address of what to do about a rule's alerts, such as https://wiki.example/runbooks/{rule}; "
+        "notifications and the pages of incidents link to it",
+    )
+
     @property
     def links(self) -> Links:
         """The addresses that notifications link to."""
         page = self.external_url.rstrip("/")
         trace_url = self.trace_url or (f"{page}/traces/{TRACE_ID}" if page else "")
-        return Links(self.external_url, trace_url)
+        return Links(self.external_url, trace_url, self.runbook_url)
 
     @model_validator(mode="after")
     def _known_channels(self) -> Self:

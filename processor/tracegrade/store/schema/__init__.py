@@ -25,7 +25,7 @@ from tracegrade.part import parts
 from tracegrade.store.schema.result_tables import arrivals, blocks, counts, rule_sets, rule_texts, series, traces
 
 # isort: split
-from tracegrade.store.schema.alert_tables import alerts, incidents, silences, waiting_alerts
+from tracegrade.store.schema.alert_tables import alerts, incident_notes, incidents, silences, waiting_alerts
 from tracegrade.store.schema.metadata import metadata, postgresql_metadata
 from tracegrade.store.schema.postgresql_tables import judges, session_turns, shared_deletions, trace_keys
 from tracegrade.store.schema.run_tables import backfills, experiment_entries, experiments, runs
@@ -78,6 +78,7 @@ __all__ = [
     "counts",
     "experiment_entries",
     "experiments",
+    "incident_notes",
     "incidents",
     "judges",
     "metadata",

@@ -1,4 +1,4 @@
-"""Alerts that fired, the incidents that they make up, those that cannot tell yet, and silences."""
+"""Alerts that fired, their incidents, what people did about these, alerts that cannot tell yet, and silences."""
 
 from sqlalchemy import JSON, BigInteger, Column, Float, Integer, LargeBinary, SmallInteger, Table, Text
 
@@ -55,6 +55,20 @@ incidents = Table(
     info={"about": "One row for each incident: alerts that fired together."},
 )
 
+incident_notes = Table(
+    "incident_notes",
+    metadata,
+    Column("incident", Text, primary_key=True, doc="the incident"),
+    Column("id", Text, primary_key=True, doc="12 hex digits"),
+    Column("tenant", Text, nullable=False, doc="whose: the incident's"),
+    Column("time_ns", BigInteger, nullable=False, doc="when"),
+    Column("author", Text, nullable=False, doc="who: the name in the access log, or `local`"),
+    Column("kind", Text, nullable=False, doc="`acknowledged`, `owned`, `commented`, `accepted` or `silenced`"),
+    Column("level", Text, nullable=False, doc="the incident's level then"),
+    Column("text", Text, nullable=False, doc="a comment, after redaction; of a silence, its labels and its end"),
+    info={"about": "One row for each thing that somebody did about an incident. They are deleted with it."},
+)
+
 waiting_alerts = Table(
     "waiting_alerts",
     metadata,
@@ -75,7 +89,8 @@ silences = Table(
     Column("labels", JSON, nullable=False, doc="label to glob: all must match"),
     Column("starts_ns", BigInteger, nullable=False, doc="from when"),
     Column("ends_ns", BigInteger, nullable=False, doc="until when"),
-    Column("comment", Text, nullable=False, doc="the reason, in the words of its author"),
+    Column("comment", Text, nullable=False, doc="the reason, in the words of its author, after redaction"),
+    Column("author", Text, nullable=False, server_default="", doc="who made it; empty in those of earlier versions"),
     info={
         "about": "Silences: alerts that send no notifications for a time.",
         "without_tenant": "the label `tenant` may be among its `labels`; without it, it is of all tenants",

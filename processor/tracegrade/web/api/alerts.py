@@ -10,6 +10,8 @@ from pydantic import Field
 from tracegrade.access.caller import Caller
 from tracegrade.alert.accepting import accept
 from tracegrade.alert.notify.silences import with_silence
+from tracegrade.alert.noting import LONGEST_TEXT, acknowledge, comment, own
+from tracegrade.alert.silencing import checked_labels, end_silence, matched, silence, silence_s
 from tracegrade.alert.slo import firing_places
 from tracegrade.alert.stored_slos import stored_slos, with_objectives
 from tracegrade.model.errors import NotPossible
@@ -24,11 +26,12 @@ from tracegrade.store.alerts import (
     stored_silences,
     stored_waiting,
 )
-from tracegrade.store.incidents import Incident, Notification, stored_incident
-from tracegrade.web.api.documents import Document, ExactJson, Page
+from tracegrade.store.incidents import Incident, Note, Notification, stored_incident
+from tracegrade.web.api.documents import WITHOUT_NUL, Document, ExactJson, Page, SentDocument, SentId
 from tracegrade.web.api.operations import Operations
 from tracegrade.web.api.parameters import (
     IN_DIGITS,
+    ApiAuthor,
     ApiCaller,
     ApiSources,
     Name,
@@ -57,7 +60,14 @@ class IncidentDocument(Document):
     ends_ns: int | None = Field(description="When its last alert was resolved; null while one fires")
     accepted_ns: int | None = Field(description="When its level was accepted as the normal one; null: it was not")
     members: list[StoredAlert] = Field(description="The first tells what broke; the others in the order they began")
-    notified: dict[str, Notification] = Field(description="The last notification, by the name of the channel")
+    notified: dict[str, Notification] = Field(
+        description="The last notification and all attempts, by the name of the channel"
+    )
+    acknowledged: Note | None = Field(
+        description="Who stopped its repeated notifications; null: nobody, or its level rose since"
+    )
+    owner: str | None = Field(description="Who made themselves its owner last")
+    notes: list[Note] = Field(description="What people did about it, the oldest first")
     silenced_until_ns: int | None = Field(description="Until when nobody is notified; null: not silenced")
 
 
@@ -89,16 +99,75 @@ def show_incident(sources: ApiSources, caller: ApiCaller, incident_id: PathName,
     right="admin",
     status=202,
 )
-def accept_incident(sources: ApiSources, caller: ApiCaller, incident_id: PathName, query: NoParameters) -> ExactJson:
+def accept_incident(
+    sources: ApiSources, caller: ApiCaller, author: ApiAuthor, incident_id: PathName, query: NoParameters
+) -> ExactJson:
     """Its alerts that are measured against earlier results end with the next check, within seconds.
 
     They fire again when it falls below the accepted level. Those with a bound that stands in the rule go on.
     """
     try:
-        accept(sources.config.store_url, _stored(sources, incident_id), time.time_ns())
+        accept(sources.config.store_url, _stored(sources, incident_id), author, time.time_ns())
     except NotPossible as error:
         raise Refusal(409, "not-possible", "Nothing to accept", str(error)) from None
     return ExactJson(_shown(sources, caller, incident_id), 202)
+
+
+@router.operation(
+    "POST /incidents/{incident_id}/acknowledge",
+    "Stop repeated notifications of an incident",
+    IncidentDocument,
+    404,
+    409,
+    right="review",
+)
+def acknowledge_incident(
+    sources: ApiSources, caller: ApiCaller, author: ApiAuthor, incident_id: PathName, query: NoParameters
+) -> ExactJson:
+    """Channels are notified again if its level rises, and when it is over; Alertmanager is still sent it meanwhile."""
+    acknowledge(sources.config.store_url, _stored(sources, incident_id).id, author, time.time_ns())
+    return ExactJson(_shown(sources, caller, incident_id))
+
+
+@router.operation(
+    "POST /incidents/{incident_id}/own", "Become the owner of an incident", IncidentDocument, 404, 409, right="review"
+)
+def own_incident(
+    sources: ApiSources, caller: ApiCaller, author: ApiAuthor, incident_id: PathName, query: NoParameters
+) -> ExactJson:
+    """The caller becomes the owner, in place of whoever is."""
+    own(sources.config.store_url, _stored(sources, incident_id).id, author, time.time_ns())
+    return ExactJson(_shown(sources, caller, incident_id))
+
+
+class CommentDocument(SentDocument):
+    """A comment."""
+
+    text: str = Field(
+        min_length=1, max_length=LONGEST_TEXT, pattern=WITHOUT_NUL, description="Redacted before it is stored"
+    )
+
+
+@router.operation(
+    "POST /incidents/{incident_id}/comments",
+    "Comment on an incident",
+    IncidentDocument,
+    404,
+    409,
+    right="review",
+    status=201,
+)
+def comment_on_incident(
+    sources: ApiSources,
+    caller: ApiCaller,
+    author: ApiAuthor,
+    incident_id: PathName,
+    body: CommentDocument,
+    query: NoParameters,
+) -> ExactJson:
+    """The comment is kept as text, and deleted with the incident."""
+    comment(sources.config.store_url, _stored(sources, incident_id).id, author, body.text, time.time_ns())
+    return ExactJson(_shown(sources, caller, incident_id), 201)
 
 
 def _stored(sources: Sources, incident_id: str) -> Incident:
@@ -141,10 +210,69 @@ def list_waiting(sources: ApiSources, query: NoParameters) -> ExactJson:
 
 
 @router.operation("GET /silences", "Silences", Silences)
-def list_silences(sources: ApiSources, query: Annotated[SilencesQuery, Query()]) -> ExactJson:
+def list_silences(sources: ApiSources, caller: ApiCaller, query: Annotated[SilencesQuery, Query()]) -> ExactJson:
     """Silences that end after a time, the first to end first."""
     with sources.store() as connection:
-        return ExactJson({"items": [asdict(silence) for silence in stored_silences(connection, query.since)]})
+        found = seen_by(caller, stored_silences(connection, query.since))
+    return ExactJson({"items": [asdict(silence) for silence in found]})
+
+
+class SentSilence(SentDocument):
+    """A silence."""
+
+    labels: dict[str, str] = Field(description="Label to glob, such as rule, service, agent; all must match")
+    duration: str = Field("2h", max_length=20, description="For how long, such as 2h; at most 366d")
+    comment: str = Field(
+        "", max_length=LONGEST_TEXT, pattern=WITHOUT_NUL, description="Why; redacted before it is stored"
+    )
+    incident: SentId | None = Field(None, description="The incident that it is made from, where it is noted")
+    dry_run: bool = Field(False, description="Only say what it would match")
+
+
+class MatchedDocument(Document):
+    """What labels match now, of the alerts that fire."""
+
+    firing: int
+    others: int | None = Field(description="Of these, how many are of other incidents; null without an incident")
+    missed: int | None = Field(description="How many alerts of the incident fire and do not match")
+    warning: str = Field(description="Why nothing matches, where that is known")
+    text: str = Field(description="The same in words")
+
+
+class MadeSilence(Document):
+    """A silence that was made, null after a dry run; and what it matches."""
+
+    silence: Silence | None
+    matched: MatchedDocument
+
+
+@router.operation(
+    "POST /silences",
+    "Send no notifications of some alerts for some time",
+    MadeSilence,
+    404,
+    409,
+    right="admin",
+    status=201,
+)
+def make_silence(sources: ApiSources, author: ApiAuthor, body: SentSilence, query: NoParameters) -> ExactJson:
+    """An alert that still fires when the silence ends is notified then. A tenant's token silences its alerts alone."""
+    labels, duration_s = checked_labels(body.labels, author.tenant), silence_s(body.duration)
+    incident = None if body.incident is None else _stored(sources, body.incident)
+    made = None
+    if not body.dry_run:
+        store_url = sources.config.store_url
+        made = silence(store_url, labels, duration_s, body.comment, author, time.time_ns(), incident)
+    with sources.store() as connection:
+        found = matched(connection, labels, incident)
+    shown = None if made is None else asdict(made)
+    return ExactJson({"silence": shown, "matched": {**asdict(found), "text": found.text}}, 200 if body.dry_run else 201)
+
+
+@router.operation("DELETE /silences/{silence_id}", "End a silence", Silence, 404, right="admin")
+def delete_silence(sources: ApiSources, author: ApiAuthor, silence_id: PathName, query: NoParameters) -> ExactJson:
+    """Ends a silence that is in force; what still fires is notified then."""
+    return ExactJson(asdict(end_silence(sources.config.store_url, silence_id, author, time.time_ns())))
 
 
 class SlosQuery(Parameters):

@@ -12,10 +12,12 @@ from pydantic.json_schema import SkipJsonSchema
 
 from tracegrade.access.caller import Caller
 from tracegrade.access.rights import Right
+from tracegrade.alert.noting import Author
 from tracegrade.queries.lists import cursor_of, read_cursor
 from tracegrade.queries.parameters import Kind, Parameter, StoreQuery, parameters_of
 from tracegrade.queries.times import MAX_NS, time_of
 from tracegrade.web.api.described import with_fields
+from tracegrade.web.author import author_of
 from tracegrade.web.problem import Refusal
 from tracegrade.web.rights import check_right, check_tenant, tenant_of, token_of
 from tracegrade.web.sources import Sources, sources_of
@@ -237,6 +239,13 @@ async def _caller(request: Request) -> Caller:
 
 
 ApiCaller: TypeAlias = Annotated[Caller, Depends(_caller)]
+
+
+async def _author(request: Request) -> Author:
+    return author_of(request)
+
+
+ApiAuthor: TypeAlias = Annotated[Author, Depends(_author)]
 
 
 def needs(right: Right) -> Any:

@@ -11,7 +11,9 @@ from tracegrade.store.alerts import WaitingAlert, stored_silences, stored_waitin
 from tracegrade.store.incidents import recent_incidents
 from tracegrade.web.budgets import shown_budgets
 from tracegrade.web.incidents import shown_incidents
+from tracegrade.web.masked import seen_by
 from tracegrade.web.render import page
+from tracegrade.web.rights import token_of
 from tracegrade.web.sources import sources_of
 from tracegrade.web.view import FILTERS, filter_choices, view_of
 
@@ -26,7 +28,7 @@ def show(request: Request) -> Response:
     sources, view, now_ns = sources_of(request), view_of(request, FILTERS), time.time_ns()
     with sources.store() as connection:
         found = recent_incidents(connection, view.window.since_ns, result_filter=view.result_filter)
-        silences = stored_silences(connection, now_ns)
+        silences = seen_by(token_of(request), stored_silences(connection, now_ns))
         waiting = [one for one in stored_waiting(connection) if _is_chosen(one, view.chosen)]
         rules = [rule for rule in with_objectives(sources.rule_set()) if view.chosen.get("rule") in (None, rule.id)]
         budgets = shown_budgets(connection, rules, view.chosen, _BUDGETS)
@@ -47,6 +49,7 @@ def show(request: Request) -> Response:
         more_waiting=waiting[_WAITING:],
         budgets=budgets,
         silences=silences,
+        may_silence=token_of(request).may("admin"),
     )
 
 

@@ -7,18 +7,22 @@ from urllib.parse import urlencode, urlsplit
 
 from markupsafe import Markup
 from sqlalchemy import Connection
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from tracegrade.alert.accepting import Acceptance, accept, acceptance
 from tracegrade.alert.notify.message import bad_results
+from tracegrade.alert.noting import LONGEST_TEXT, acknowledge, comment, own
 from tracegrade.alert.wording import summary
 from tracegrade.model.errors import NotPossible
 from tracegrade.store.alerts import StoredAlert, stored_silences
 from tracegrade.store.incidents import Incident, stored_incident
 from tracegrade.store.schema import MINUTE_NS
+from tracegrade.web.author import author_of
 from tracegrade.web.charts.curves import curve, moment_text, small_curve
+from tracegrade.web.forms import form_of
 from tracegrade.web.incidents import (
     badge_of,
     evidence,
@@ -44,6 +48,14 @@ from tracegrade.web.watched_values import WatchedValues, watched_values
 _MOST_CURVES = 10
 _MOST_MEMBERS = 20
 
+_DID = {
+    "acknowledged": "acknowledged it",
+    "owned": "became its owner",
+    "commented": "said",
+    "accepted": "accepted its level as normal",
+    "silenced": "silenced",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class ShownMember:
@@ -60,9 +72,10 @@ def show(request: Request) -> Response:
     sources, now_ns = sources_of(request), time.time_ns()
     rule_set = sources.rule_set()
     counting = {rule.id for rule in rule_set.rules if rule.incomplete == "count"}
+    caller = token_of(request)
     with sources.store() as connection:
-        incident = seen_by(token_of(request), _stored(connection, request))
-        silences = stored_silences(connection, now_ns)
+        incident = seen_by(caller, _stored(connection, request))
+        silences = seen_by(caller, stored_silences(connection, now_ns))
         lead = incident.clearest
         found = watched_values(connection, lead, lead.rule_id in counting, now_ns)
         members = _members(connection, incident, found, counting, now_ns)
@@ -94,7 +107,13 @@ def show(request: Request) -> Response:
         members=members[:_MOST_MEMBERS],
         more_members=members[_MOST_MEMBERS:],
         acceptance=_acceptance(incident),
-        may_accept=token_of(request).may("admin"),
+        may_accept=caller.may("admin"),
+        may_silence=caller.may("admin"),
+        may_review=caller.may("review"),
+        did=_DID,
+        runbook=sources.config.alerts.links.runbook(lead.rule_id),
+        author=author_of(request).name,
+        longest=LONGEST_TEXT,
         is_rule_known=rule is not None,
         judged_heads=heads,
     )
@@ -102,14 +121,47 @@ def show(request: Request) -> Response:
 
 def accept_level(request: Request) -> Response:
     """Accept the level of an incident, and show it again."""
-    sources = sources_of(request)
-    with sources.store() as connection:
-        incident = _stored(connection, request)
+    sources, incident = sources_of(request), _found(request)
     try:
-        accept(sources.config.store_url, incident, time.time_ns())
+        accept(sources.config.store_url, incident, author_of(request), time.time_ns())
     except NotPossible as error:
         raise HTTPException(409, f"Not accepted: {error}.") from None
+    return _back(incident)
+
+
+def acknowledge_it(request: Request) -> Response:
+    """Acknowledge an incident, and show it again."""
+    incident = _found(request)
+    acknowledge(sources_of(request).config.store_url, incident.id, author_of(request), time.time_ns())
+    return _back(incident)
+
+
+def own_it(request: Request) -> Response:
+    """Make the caller the owner of an incident, and show it again."""
+    incident = _found(request)
+    own(sources_of(request).config.store_url, incident.id, author_of(request), time.time_ns())
+    return _back(incident)
+
+
+async def comment_on_it(request: Request) -> Response:
+    """Add the comment of the form to an incident, and show it again."""
+    given = await form_of(request)
+    return await run_in_threadpool(_comment, request, given.get("text", ""))
+
+
+def _comment(request: Request, text: str) -> Response:
+    incident = _found(request)
+    comment(sources_of(request).config.store_url, incident.id, author_of(request), text, time.time_ns())
+    return _back(incident)
+
+
+def _back(incident: Incident) -> Response:
     return RedirectResponse(f"/incidents/{incident.id}", 303)
+
+
+def _found(request: Request) -> Incident:
+    with sources_of(request).store() as connection:
+        return _stored(connection, request)
 
 
 def _stored(connection: Connection, request: Request) -> Incident:

@@ -13,6 +13,7 @@ from tracegrade.web.pages import (
     rules,
     runs,
     sessions,
+    silences,
     trace,
     traces,
 )
@@ -33,6 +34,7 @@ PAGES: dict[str, Page] = {
     "/runs/{run:path}": runs.show,
     "/alerts": alerts.show,
     "/incidents/{incident_id}": incidents.show,
+    "/silences/new": silences.show_new,
     "/sessions": sessions.show_all,
     "/sessions/{trace_id}": sessions.show,
     "/ingest": ingest.show,
@@ -43,6 +45,11 @@ ACTIONS: dict[str, Action] = {
     "/experiments/{experiment:path}": (experiments.change, "run"),
     "/runs/{run:path}": (runs.change, "run"),
     "/incidents/{incident_id}/accept": (incidents.accept_level, "admin"),
+    "/incidents/{incident_id}/acknowledge": (incidents.acknowledge_it, "review"),
+    "/incidents/{incident_id}/own": (incidents.own_it, "review"),
+    "/incidents/{incident_id}/comments": (incidents.comment_on_it, "review"),
+    "/silences": (silences.create, "admin"),
+    "/silences/{silence_id}/end": (silences.end, "admin"),
 }
 """What forms of pages do: address -> the function that does it when it is posted, and the right that it needs."""
 

@@ -24,7 +24,12 @@ if (main && moves && "EventSource" in window) {
   const parts = (page) =>
     [...page.querySelectorAll("main > *, main > .columns > *")].filter((part) => !part.matches(".columns, .filters"));
 
-  const hasReader = (part) => part.contains(document.activeElement) || part.querySelector("details[open]") !== null;
+  const isTyped = (field) => field.type !== "hidden" && field.value !== field.defaultValue;
+
+  const hasReader = (part) =>
+    part.contains(document.activeElement) ||
+    part.querySelector("details[open]") !== null ||
+    [...part.querySelectorAll("textarea, input")].some(isTyped);
 
   // Parts are paired by their place; where their number differs, all of them are replaced.
   const update = (page) => {
