@@ -45,11 +45,16 @@ def needs(found: Comparison) -> Iterator[str]:
             yield f"{rule.rule_id}: {alone}"
         if rule.needed is not None:
             times, word = rule.needed
-            more = "more than 100" if times > 100 else f"about {times:.0f}" if times >= 10 else f"about {times:.1f}"
             yield (
-                f"{rule.rule_id}: {more} times as many results would tell in four of five comparisons that B is "
+                f"{rule.rule_id}: {times_text(times)} as many results would tell in four of five comparisons that B is "
                 f"{verdict_text(word)}, if the difference stays as it is"
             )
+
+
+def times_text(times: float) -> str:
+    """How many times as many results are needed, as people say it."""
+    more = "more than 100" if times > 100 else f"about {times:.0f}" if times >= 10 else f"about {times:.1f}"
+    return f"{more} times"
 
 
 def alone_text(rule: ComparedRule) -> str | None:

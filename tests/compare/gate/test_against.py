@@ -78,6 +78,14 @@ def test_few_results_tell_nothing_and_that_is_no_pass() -> None:
     assert "too few results to exclude a fall by 2 points below main (+2.00 points, -" in verdict.rules[0].reason
 
 
+def test_where_all_pass_it_says_how_many_more_results_would_tell() -> None:
+    """189 of 189 on each side exclude a fall by 2 points: 3.1 times 60."""
+    main, here = results(0, a=(60, 0)), results(5000, a=(60, 0))
+    _, verdict = decided(Bounds(), [counted("a", here)], here, main=main)
+    assert verdict.word == "cannot_tell"
+    assert verdict.rules[0].reason.endswith("; about 3.1 times as many results would tell")
+
+
 def test_each_rule_has_a_margin_of_its_own() -> None:
     main = results(0, a=(980, 20), b=(980, 20))
     here = results(5000, a=(975, 25), b=(975, 25))
@@ -99,8 +107,8 @@ def test_p_values_are_adjusted_over_all_rules_that_are_compared() -> None:
     found, _ = decided(Bounds(), rules, here, main=main, old=main)
     assert [one.compared and one.compared["verdict"] for one in found.values()] == ["cannot_tell"] * 4
     _, verdict = decided(Bounds(), rules, here, main=main, old=main)
-    said = "a fall below main that chance may explain, adjusted p 0.096 over 4 own rules (-1.70 points, -3.23 to -0.23)"
-    assert verdict.rules[0].reason == said
+    reason = "a fall below main that chance may explain, adjusted p 0.096 over 4 own rules (-1.70 points, -3.23 to -0.23)"
+    assert verdict.rules[0].reason == f"{reason}; about 2.1 times as many results would tell"
     assert verdict.reasons[0].startswith(
         "4 rules without a verdict: a (0.9630 of 1,000 results, a fall below main that"
     )

@@ -8,7 +8,7 @@ from tracegrade.compare.gate.results import Results
 from tracegrade.compare.sides import Side
 from tracegrade.compare.tally import RuleKey, RuleTallies, SideTallies, rules_on_both
 from tracegrade.compare.verdict import is_failure
-from tracegrade.compare.words import p_text, points
+from tracegrade.compare.words import p_text, points, times_text
 from tracegrade.display import count
 from tracegrade.pipeline.gate import Against, Bounds, Counted, Held, Word, held_by, why_not_gated
 from tracegrade.rule.gate import MARGIN
@@ -109,13 +109,19 @@ def _word_and_reason(name: str, held: Held, bounds: Bounds, rule: ComparedRule) 
         case "cannot_tell" if difference.high < 0:
             together = f"{p_text(rule.adjusted_p)} over {count(rule.rules_in_family, f'{rule.family} rule')}"
             reason = f"a fall below {name} that chance may explain, adjusted p {together} ({numbers})"
-            return "cannot_tell", reason
+            return "cannot_tell", f"{reason}{_needed(rule)}"
         case "cannot_tell":
-            return "cannot_tell", f"too few results to exclude a fall by {margin} below {name} ({numbers})"
+            too_few = f"too few results to exclude a fall by {margin} below {name} ({numbers})"
+            return "cannot_tell", f"{too_few}{_needed(rule)}"
         case "better":
             return "pass", f"better than {name} ({numbers})"
         case "not_worse":
             return "pass", f"not worse than {name} ({numbers})"
+
+
+def _needed(rule: ComparedRule) -> str:
+    """How many more results would tell; "" where that is not known."""
+    return "" if rule.needed is None else f"; {times_text(rule.needed[0])} as many results would tell"
 
 
 def _why_not_compared(base: Baseline, counted: Counted) -> str | None:

@@ -87,7 +87,8 @@ def promotion(recorded: Recorded, rule: Rule, settings: TracesSettings, how: How
     if expectation_text(expect) != expectation_text(found) and not how.known_gap:
         raise NotPossible(
             f"trace {recorded.id}: rule {rule.id} gives {expectation_text(found)}, expected "
-            f"{expectation_text(expect)}; give --known-gap WHY to write it as what the rule does not see yet, or change the rule first"
+            f"{expectation_text(expect)}; give --known-gap WHY to write it as what the rule does not see yet, or "
+            "change the rule first"
         )
     shorter, kept_more = _shortened(recorded.traces, before, rule, settings)
     same = outcomes(before)
