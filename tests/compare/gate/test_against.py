@@ -107,7 +107,8 @@ def test_p_values_are_adjusted_over_all_rules_that_are_compared() -> None:
     found, _ = decided(Bounds(), rules, here, main=main, old=main)
     assert [one.compared and one.compared["verdict"] for one in found.values()] == ["cannot_tell"] * 4
     _, verdict = decided(Bounds(), rules, here, main=main, old=main)
-    reason = "a fall below main that chance may explain, adjusted p 0.096 over 4 own rules (-1.70 points, -3.23 to -0.23)"
+    numbers = "(-1.70 points, -3.23 to -0.23)"
+    reason = f"a fall below main that chance may explain, adjusted p 0.096 over 4 own rules {numbers}"
     assert verdict.rules[0].reason == f"{reason}; about 2.1 times as many results would tell"
     assert verdict.reasons[0].startswith(
         "4 rules without a verdict: a (0.9630 of 1,000 results, a fall below main that"

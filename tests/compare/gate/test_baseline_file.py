@@ -99,7 +99,7 @@ def test_what_is_read_compares_as_what_was_saved(a: list[Unit], b: list[Unit]) -
         assert getattr(ours.difference, name) == pytest.approx(getattr(theirs.difference, name))
     assert (ours.pairs is None) is (theirs.pairs is None)
     if ours.pairs is not None and theirs.pairs is not None:
-        numbers = ("by", "things", "worse", "better", "unpaired_a", "unpaired_b", "flaky")
+        numbers = ("by", "count", "worse", "better", "unpaired_a", "unpaired_b", "flaky")
         assert [getattr(ours.pairs, name) for name in numbers] == [getattr(theirs.pairs, name) for name in numbers]
 
 
