@@ -45,6 +45,7 @@ BEYOND_A_SCHEMA = {
     "explain_names_a_call_that_no_fail_has",
     "explain_of_several_evaluators",
     "explain_names_no_part_of_a_call",
+    "explain_names_no_part_in_a_folded_text",
     "alert_on_silence_with_false_alarms",
     "alert_resolved_below_its_bound",
     "alert_with_false_alarms_within_a_day",

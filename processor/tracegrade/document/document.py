@@ -38,9 +38,15 @@ class Document:
     """One parsed YAML file: its value, and the place of every part of it."""
 
     def __init__(
-        self, path: str, value: JsonValue, place: Place = _START, unset: Mapping[Location, Problem] | None = None
+        self,
+        path: str,
+        value: JsonValue,
+        place: Place = _START,
+        unset: Mapping[Location, Problem] | None = None,
+        text: str = "",
     ) -> None:
         self.path = path
+        self._text = text
         self.value = value
         self.place = place
         self.unset = dict(unset or {})
@@ -85,6 +91,16 @@ class Document:
                 place = place.member(key) or Place(place.line, place.column)
                 known.append(key)
         return Part(tuple(known), value, place.line, place.column)
+
+    def part_at(self, part: Part, written: str) -> Part:
+        """`part` with the line and column of the first `written` in its text; of its key, where that is escaped."""
+        lines = self._text.splitlines(keepends=True)
+        start = sum(map(len, lines[: part.line - 1])) + part.column - 1
+        found = self._text.find(written, start)
+        if found < 0:
+            return part
+        before = self._text[:found]
+        return part._replace(line=before.count("\n") + 1, column=found - before.rfind("\n"))
 
     def rename_key(self, mapping: Location, old: str, new: str) -> Problem | None:
         """Read the key `old` of the mapping at `mapping` as `new`, which is what it is called now.

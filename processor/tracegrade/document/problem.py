@@ -33,6 +33,14 @@ class FileError(TraceGradeError):
         super().__init__("\n".join(map(str, self.problems)))
 
 
+class WrongWord(ValueError):
+    """A mistake in a text of a file, at the first `written` in it."""
+
+    def __init__(self, message: str, written: str) -> None:
+        super().__init__(message)
+        self.written = written
+
+
 class UnsetError(FileError):
     """Files name environment variables that are not set."""
 

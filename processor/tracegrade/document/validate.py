@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from tracegrade.document.document import Document
 from tracegrade.document.duration import duration_text
-from tracegrade.document.problem import FileError, Location, Problem, did_you_mean
+from tracegrade.document.problem import FileError, Location, Problem, WrongWord, did_you_mean
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -42,6 +42,8 @@ def problems(document: Document, error: ValidationError, model: type[BaseModel],
         part = document.part((*base, *item["loc"]))
         if isinstance(part.value, str):  # 10s, where the bound was broken by the 10.0 that it stands for
             item["input"] = part.value
+        if isinstance(cause := item.get("ctx", {}).get("error"), WrongWord):
+            part = document.part_at(part, cause.written)
         found.append(document.problem_at(part, message_of(item, model)))
     return sorted(set(found))
 

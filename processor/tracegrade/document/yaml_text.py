@@ -98,7 +98,7 @@ def parse(
         raise FileError([Problem(path, 1, 1, f"nested more than {MAX_NESTING} deep")]) from None
     finally:
         loader.dispose()
-    return Document(path, value, place, composer.unset)
+    return Document(path, value, place, composer.unset, text)
 
 
 def _to_do(reason: str, rest: str) -> str:

@@ -30,8 +30,8 @@ _PARTS = ("tool", "agent", "error.type", "error.message", "output")
 _WITH_PATH = ("arguments", "args", "output")
 
 
-def mistakes_in(text: str, *, has_call: bool, is_of_one: bool) -> list[str]:
-    """What is wrong with a sentence.
+def mistakes_in(text: str, *, has_call: bool, is_of_one: bool) -> list[tuple[str, str]]:
+    """Each mistake in a sentence: the part of the text that is wrong, "" for all of it, and why.
 
     Args:
         text: the sentence of a rule.
@@ -39,16 +39,18 @@ def mistakes_in(text: str, *, has_call: bool, is_of_one: bool) -> list[str]:
         is_of_one: the rule has one evaluator.
     """
     names = _NAMED.findall(text)
-    found = [said for name in names if (said := _mistake_of(name))]
+    found = [(f"{{{name}}}", message) for name in names if (message := _mistake_of(name))]
     if "{" in (rest := _NAMED.sub("", text)) or "}" in rest:
-        found.append("a brace has no counterpart; names of parts of a call stand in braces: {arguments.amount}")
+        message = "a brace has no counterpart; names of parts of a call stand in braces: {arguments.amount}"
+        found.append(("", message))
     if names and not has_call:
-        found.append(
+        message = (
             f"{{{names[0]}}} is a part of a call, which a fail of this rule does not have; use 'constraints' or "
             "scope: tool-call, or leave the braces out"
         )
+        found.append((f"{{{names[0]}}}", message))
     elif text and not has_call and not is_of_one:
-        found.append("which of several evaluators it is about is not known; give each a rule of its own")
+        found.append(("", "which of several evaluators it is about is not known; give each a rule of its own"))
     return found
 
 

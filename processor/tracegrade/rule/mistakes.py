@@ -5,12 +5,17 @@ from collections.abc import Iterable, Mapping
 from pydantic import BaseModel, ValidationError
 from pydantic_core import InitErrorDetails
 
+from tracegrade.document.problem import WrongWord
 from tracegrade.document.validate import message_of
 
 
-def mistake(message: str, *location: str | int) -> InitErrorDetails:
-    """A mistake at `location` inside the value being validated, in words for the author of the file."""
-    return InitErrorDetails(type="value_error", loc=location, input=None, ctx={"error": ValueError(message)})
+def mistake(message: str, *location: str | int, written: str = "") -> InitErrorDetails:
+    """A mistake at `location` inside the value being validated, in words for the author of the file.
+
+    `written` is the part of a text there that is wrong; "" for all of it.
+    """
+    error = WrongWord(message, written) if written else ValueError(message)
+    return InitErrorDetails(type="value_error", loc=location, input=None, ctx={"error": error})
 
 
 def refuse(mistakes: Iterable[InitErrorDetails]) -> ValidationError:

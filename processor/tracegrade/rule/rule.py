@@ -175,7 +175,7 @@ class Rule(FileModel):
             mistakes.append(mistake("nothing follows where one call is judged; write scope: agent", "when"))
         has_call = self.scope == "tool-call" or any(spec.evaluator.name == "constraints" for spec in self.specs)
         sentence = mistakes_in(self.explain, has_call=has_call, is_of_one=self.has_one_evaluator)
-        mistakes += [mistake(said, "explain") for said in sentence]
+        mistakes += [mistake(message, "explain", written=written) for written, message in sentence]
         names: set[str] = {*SHARES, *MEASURES}
         for location, spec in self.placed_specs():
             if spec.name in names:
