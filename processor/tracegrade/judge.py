@@ -52,12 +52,13 @@ class Judgement:
     """The result of judging one trace; ``decisions`` has every (subject, rule) pair that matched.
 
     ``not_decoded`` says why no rule judges it, where that is known without reading its spans; its runs and calls are
-    not read then.
+    not read then. ``cost_of`` are the prices in force.
     """
 
     extraction: Extraction
     decisions: list[Decision] = field(default_factory=list)
     not_decoded: NotDecoded | None = None
+    cost_of: CostOf = no_prices
 
     @property
     def evaluations(self) -> list[Evaluation]:
@@ -104,7 +105,7 @@ def judge_extraction(
 ) -> Judgement:
     """As `judge`, of what was read of the trace: by several rule sets it is read once."""
     decisions = decide(extraction, rule_set, run=run, set_aside=set_aside, working_on=working_on, cost_of=cost_of)
-    return Judgement(extraction, list(decisions))
+    return Judgement(extraction, list(decisions), cost_of=cost_of)
 
 
 def decide(

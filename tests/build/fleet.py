@@ -17,6 +17,7 @@ from tracegrade.config import Config
 from tracegrade.model.span import Resource, Span
 from tracegrade.model.trace import Trace
 from tracegrade.rule.load import load_rules
+from tracegrade.rule.prices import Price, Prices
 from tracegrade.store.alerts import Facts
 from tracegrade.store.incidents import Notification
 from tracegrade.store.open import open_store
@@ -39,9 +40,14 @@ def release_of(order: int) -> str:
     return ("1.0", "1.1", "1.2")[(order - 1) // 20]
 
 
+def prices(*models: str) -> Prices:
+    """The prices of these models; of all, where none is named."""
+    return Prices({model: Price.model_validate(PRICES[model]) for model in models or PRICES})
+
+
 def fleet(folder: Path, now_ns: int) -> Config:
     """Judge and store all of it. Returns the settings under which it is shown."""
-    rules = fill(folder, _traffic(now_ns), load_rules([str(RULES)]))
+    rules = fill(folder, _traffic(now_ns), load_rules([str(RULES)]), cost_of=prices())
     rule = rules.rule("claim-answered")
     assert rule is not None
     told = {"pager": Notification("firing", now_ns - 80 * MINUTE), "chat": Notification("", 0, 3, "answered 503")}

@@ -23,6 +23,7 @@ from tracegrade.model.session import Session
 from tracegrade.model.span import Resource, Span
 from tracegrade.model.trace import Trace
 from tracegrade.model.trace_result import TraceResult
+from tracegrade.model.usage import CostOf, no_prices
 from tracegrade.pipeline.trace_result import session_result, trace_result
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule import Rule
@@ -226,7 +227,11 @@ def traffic(count: int, now_ns: int, hours: float, seed: int = 1) -> Iterator[tu
 
 
 def fill(
-    folder: Path, traces: Iterator[tuple[Trace, str | None]], rules: RuleSet | None = None, run: str = "live"
+    folder: Path,
+    traces: Iterator[tuple[Trace, str | None]],
+    rules: RuleSet | None = None,
+    run: str = "live",
+    cost_of: CostOf = no_prices,
 ) -> RuleSet:
     """Judge `traces` and their sessions and store what came of it in the store of `folder`; the rules they met."""
     rule_set = rules or load_rules([str(RULES)])
@@ -238,7 +243,7 @@ def fill(
     for trace, session in traces:
         first_ns = first_ns or trace.first_received_ns
         trace.rule_set = rule_set.hash
-        judgement = judge(trace, rule_set)
+        judgement = judge(trace, rule_set, cost_of=cost_of)
         batch.append(trace_result(trace, judgement, run, "settings"))
         if session is not None:
             sessions.setdefault((trace.tenant, session), []).append(judgement.extraction)

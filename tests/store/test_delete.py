@@ -129,7 +129,7 @@ def with_values(number: int) -> TraceResult:
     (span, *others) = spans(number)
     told = [replace(span, attributes={**span.attributes, "gen_ai.input.messages": SECRET}), *others]
     return new_result(
-        replace(made.trace, resource={"service.name": "shop", "customer": SECRET}),
+        replace(made.trace, resource={"service.name": "shop", "customer": SECRET}, prompt=f"My card: {SECRET}"),
         encode_spans(told, []),
         [call],
         [replace(decision, evaluations=[evaluation])],
@@ -162,6 +162,9 @@ def test_values_go_before_scores(engine: Engine) -> None:
     assert not young.values_are_gone
     assert SECRET in str(young)
     assert SECRET not in str(old)
+    with reading(engine) as connection:
+        prompts = [head.prompt for head in trace_heads(connection, ResultFilter(), 6)]
+    assert prompts == [f"My card: {SECRET}"] * 3 + [None] * 3
     assert [call.name for call in old.tool_calls] == [call.name for call in young.tool_calls]
     assert old.tool_calls[0].arguments == {"card": "[hidden]"}
     assert old.evaluations[0].score == young.evaluations[0].score
@@ -173,12 +176,14 @@ def test_values_go_before_scores(engine: Engine) -> None:
 def test_no_byte_of_a_value_stays_in_the_file(tmp_path: Path) -> None:
     engine = open_store(store_with(tmp_path))
     StoreWriter(engine).write([with_values(number) for number in range(6)])
-    sought = with_values(1).spans[20:60]
+    packed, first_words = with_values(1).spans[20:60], SECRET.encode()
     cut_log(engine)
-    assert sought in (tmp_path / "tracegrade.db").read_bytes()
-    delete_values(engine)
+    assert files_with(tmp_path, packed)
+    assert files_with(tmp_path, first_words)
+    delete_values(engine, before_ns=START_NS + 60 * MINUTE_NS)
     cut_log(engine)
-    assert all(sought not in path.read_bytes() for path in tmp_path.iterdir())
+    assert not files_with(tmp_path, packed)
+    assert not files_with(tmp_path, first_words)
 
 
 def test_values_of_what_was_looked_at_before_are_not_looked_at_again(engine: Engine) -> None:

@@ -26,7 +26,11 @@ from tracegrade.store.write import StoreWriter
 
 SCRIPTS = Path(migrations.__file__).parent / "versions"
 # Of every migration, a digest of its file: stores have met it as it was released.
-RELEASED = {"v0022_first.py": "87a8472c6abf6773", "v0023_incident_notes.py": "b696c45dbf3e528a"}
+RELEASED = {
+    "v0022_first.py": "87a8472c6abf6773",
+    "v0023_incident_notes.py": "b696c45dbf3e528a",
+    "v0024_listed.py": "9846fcc99af6939b",
+}
 
 NEXT = f'''
 import sqlalchemy as sa

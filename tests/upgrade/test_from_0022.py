@@ -60,7 +60,10 @@ def folder(tmp_path: Path) -> Folder:
 
 def test_what_was_listed_is_listed_as_it_was(folder: Folder) -> None:
     for name in ("results", "alerts", "traces"):
-        assert folder.says(name, "list") == folder.said(name), name
+        said, says = folder.said(name), folder.says(name, "list")
+        if name == "traces":  # what later versions say beside it is not known of them
+            assert {(item.pop("release"), item.pop("cost"), item.pop("prompt")) for item in says} == {(None,) * 3}
+        assert says == said, name
 
 
 def test_the_journal_gives_what_it_gave(folder: Folder) -> None:

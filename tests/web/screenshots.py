@@ -1,6 +1,6 @@
 """Pictures of every view, to look at, and those that the README and the guides show.
 
-    python tests/web/screenshots.py FOLDER      every view, 390 and 1280 pixels wide, light and dark; --only NAME: some
+    python tests/web/screenshots.py FOLDER      every view, 400 and 1280 pixels wide, light and dark; --only NAME: some
     python tests/web/screenshots.py --readme    those in tests/web/pictures
 
 Needs playwright and Chromium, as tests/web/test_browser.py does.
@@ -51,7 +51,7 @@ def main() -> None:
         else:
             options.folder.mkdir(parents=True, exist_ok=True)
             views = {name: address for name, address in views.items() if name.startswith(options.only)}
-            for width, scheme in itertools.product((390, 1280), ("light", "dark")):
+            for width, scheme in itertools.product((400, 1280), ("light", "dark")):
                 _take(site, options.folder, views, width=width, scheme=scheme, suffix=f"-{width}-{scheme}")
 
 

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import pytest
 
 from build import each
-from build.fleet import PRICES, RULES, fleet, fleet_order, trace_id
+from build.fleet import PRICES, RULES, fleet, fleet_order, prices, trace_id
 from build.shop import fill
 from build.site import Site, serving, text_of
 from tracegrade.config import Config
@@ -91,9 +91,10 @@ def test_what_fails_most_comes_first(site: Site) -> None:
 
 
 def test_a_cost_that_is_not_known_is_empty_and_comes_last(tmp_path: Path) -> None:
-    fill(tmp_path, iter([(fleet_order(order), None) for order in (17, 45)]), load_rules([str(RULES)]))
-    one_price = {"traces": {"prices": {"gpt-4o": PRICES["gpt-4o"]}}}
-    config = Config.model_validate({"data_dir": str(tmp_path), **one_price})
+    orders = iter([(fleet_order(order), None) for order in (17, 45)])
+    fill(tmp_path, orders, load_rules([str(RULES)]), cost_of=prices("gpt-4o"))
+    later = {"traces": {"prices": {model: {"input": 900, "output": 900} for model in PRICES}}}  # they change no cost
+    config = Config.model_validate({"data_dir": str(tmp_path), **later})
     with serving(tmp_path, config=config) as site:
         always = "since=1970-01-01T00:00:00Z&columns=cost"
         for sort, first in (("cost", 45), ("cost.asc", 45)):

@@ -29,7 +29,7 @@ _SHARED = ("tenant", "run", "trace_id", "revision", "close_reason", "complete", 
 _BACKFILLED = 4
 _ERROR = [field.name for field in fields(ToolCall)].index("error")
 # The fields that every stored summary has, in their order; the others come after them and are read one by one.
-_values_of = itemgetter(*[field.name for field in fields(TraceSummary)][:-3])
+_values_of = itemgetter(*[field.name for field in fields(TraceSummary)][:-5])
 _RUN = [field.name for field in fields(RunSummary)]
 
 
@@ -201,7 +201,7 @@ def _summary(found: dict[str, Any]) -> TraceSummary:
     not_decoded = found.get("not_decoded")
     if not_decoded is not None:
         not_decoded = NotDecoded(**not_decoded)
-    return TraceSummary(*[*_values_of(found), runs, members, not_decoded])
+    return TraceSummary(*[*_values_of(found), runs, members, not_decoded, found.get("cost"), found.get("prompt")])
 
 
 def _error_row(error: ToolError) -> tuple[str, str]:

@@ -22,12 +22,13 @@ def whole_result(packed: bytes, spans: bytes) -> TraceResult:
     from tracegrade.codec.kept_spans import trace_of
     from tracegrade.extract.extract import extract
     from tracegrade.extract.run_summaries import run_summaries
+    from tracegrade.model.agent_run import first_words
     from tracegrade.rule.tool_aliases import ToolAliases
 
     extraction = extract(trace_of(result), ToolAliases(not_decoded.tool_aliases) if not_decoded.tool_aliases else None)
     runs = run_summaries(extraction)
     return replace(
         result,
-        trace=replace(result.trace, runs=runs, call_count=len(extraction.calls)),
+        trace=replace(result.trace, runs=runs, call_count=len(extraction.calls), prompt=first_words(extraction.runs)),
         tool_calls=extraction.calls,
     )

@@ -28,7 +28,7 @@ _OF_PROGRAM = ("service.", "deployment.", "telemetry.")
 def result_without_values(result: TraceResult) -> TraceResult:
     """`result` as it is stored when its values are deleted: packed again, without spans."""
     made = new_result(
-        summary_without_values(result.trace),
+        replace(summary_without_values(result.trace), prompt=None),
         VALUES_GONE,
         [call_without_values(call) for call in result.tool_calls],
         [decision_without_values(decision) for decision in result.decisions],
@@ -105,4 +105,4 @@ def _is_ours(evaluation: Evaluation) -> bool:
 
 def summary_without_values(trace: TraceSummary) -> TraceSummary:
     """The trace as a whole."""
-    return replace(trace, resource=resource_without_values(trace.resource))
+    return replace(trace, resource=resource_without_values(trace.resource), prompt=trace.prompt and HIDDEN)

@@ -49,12 +49,8 @@ def model_calls(extraction: Extraction) -> dict[str | None, list[ModelCall]]:
     return found
 
 
-def tokens_by_run(extraction: Extraction) -> dict[str | None, Tokens]:
-    """The tokens of each run's model calls together, by the run (hex id); None is that of no run."""
-    return {run: _added_up(calls) for run, calls in model_calls(extraction).items()}
-
-
-def _added_up(calls: Sequence[ModelCall]) -> Tokens:
+def added_up(calls: Sequence[ModelCall]) -> Tokens:
+    """The tokens of some model calls together; there is at least one."""
     if len(calls) == 1:
         return calls[0][1]
     inputs, outputs, totals, cached, written = zip(*[tokens for _, tokens in calls], strict=True)

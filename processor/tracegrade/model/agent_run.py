@@ -1,9 +1,13 @@
 """Agent runs."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tracegrade.model.short_hash import short_hash
 from tracegrade.model.tool_call import ToolCall
+
+_FIRST_WORDS = 80
+_LOOKED_AT = 4 * _FIRST_WORDS  # characters of a prompt, which may be long
 
 
 def normalised_prompt(text: str) -> str:
@@ -44,3 +48,12 @@ class AgentRun:
     def duration_ns(self) -> int | None:
         """From its start to its end, ns; None without times."""
         return self.end_ns - self.start_ns if self.start_ns and self.end_ns >= self.start_ns else None
+
+
+def first_words(runs: Iterable[AgentRun]) -> str | None:
+    """The beginning of the first prompt of `runs` on one line, for lists: at most 80 characters; None without one."""
+    prompt = next((run.prompt for run in runs if run.prompt), None)
+    if prompt is None:
+        return None
+    text = normalised_prompt(prompt[:_LOOKED_AT])
+    return text if len(text) <= _FIRST_WORDS else text[: _FIRST_WORDS - 1] + "…"

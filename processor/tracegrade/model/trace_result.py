@@ -60,6 +60,8 @@ class TraceSummary:
     which the last of its traces closed, and its spans, calls and runs are with its traces.
 
     A trace that is ``not_decoded`` has no runs and calls here, and ``call_count`` is 0: they are read when asked for.
+
+    ``cost`` is None where a model has no price or did not record its tokens. ``prompt`` is cut to what a list shows.
     """
 
     tenant: Annotated[str, FieldSpec("whose trace")]
@@ -104,6 +106,10 @@ class TraceSummary:
     not_decoded: Annotated[
         NotDecoded | None, FieldSpec("why no rule judged it, if it was not decoded", optional=True)
     ] = None
+    cost: Annotated[
+        float | None, FieldSpec("what its model calls cost, by the prices in force when it was judged", optional=True)
+    ] = None
+    prompt: Annotated[str | None, FieldSpec("the first words of its first prompt", is_value=True, optional=True)] = None
 
     @property
     def own_id(self) -> bytes:

@@ -274,7 +274,7 @@ class RecordJudge:
         self._judge.working(trace.trace_id)
         if self._mode.judges_traces:
             extraction = extract(trace, self._tool_name)
-            return Judgement(extraction), self._judge.decide(extraction, rule_set)
+            return Judgement(extraction, cost_of=self._judge.cost_of), self._judge.decide(extraction, rule_set)
         # Needed to know its sessions, and for nothing else.
         extraction = extract(trace, self._tool_name) if "session" in rule_set.scopes else Extraction(trace, [], [])
         return Judgement(extraction), iter(())

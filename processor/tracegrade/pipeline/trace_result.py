@@ -1,11 +1,14 @@
 """Packs a judged trace or session into the record that leaves the judge."""
 
+from itertools import chain
 from operator import attrgetter
 
 from tracegrade.codec.kept_spans import encode_spans
 from tracegrade.codec.results import new_result
 from tracegrade.extract.run_summaries import run_summaries
+from tracegrade.extract.token_usage import model_calls, usage_of
 from tracegrade.judge import Judgement
+from tracegrade.model.agent_run import first_words
 from tracegrade.model.evaluation import Decision
 from tracegrade.model.session import Session, session_trace_id
 from tracegrade.model.trace import Trace
@@ -28,6 +31,10 @@ def trace_result(trace: Trace, judgement: Judgement, run: str, settings_hash: st
     """Pack one judged trace; equal judgements give equal bytes."""
     extraction = judgement.extraction
     root = trace.root
+    calls, runs = {}, []
+    if judgement.not_decoded is None:
+        calls = model_calls(extraction)
+        runs = run_summaries(extraction, calls)
     summary = TraceSummary(
         tenant=trace.tenant,
         run=run,
@@ -57,8 +64,10 @@ def trace_result(trace: Trace, judgement: Judgement, run: str, settings_hash: st
         rule_set_hash=trace.rule_set,
         tracegrade=tracegrade_version(),
         settings_hash=settings_hash,
-        runs=run_summaries(extraction) if judgement.not_decoded is None else [],
+        runs=runs,
         not_decoded=judgement.not_decoded,
+        cost=judgement.cost_of([usage_of(call) for call in chain.from_iterable(calls.values())]).amount,
+        prompt=first_words(extraction.runs),
     )
     return new_result(
         summary,

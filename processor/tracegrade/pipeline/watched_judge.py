@@ -41,7 +41,7 @@ class WatchedJudge:
         self._run = run
         self._set_aside = dict(watchdog.pairs)
         self._heartbeat = watchdog.heartbeat
-        self._cost_of = cost_of
+        self.cost_of = cost_of
 
     def reading(self, position: int) -> None:
         """Note that the journal's record at this position is taken in from now on."""
@@ -61,7 +61,7 @@ class WatchedJudge:
             run=self._run,
             set_aside=self._set_aside,
             working_on=self._working_on(extraction.trace.trace_id),
-            cost_of=self._cost_of,
+            cost_of=self.cost_of,
         )
 
     def takes_session(self, trace_id: bytes) -> bool:
@@ -80,7 +80,7 @@ class WatchedJudge:
             run=self._run,
             set_aside=self._set_aside,
             working_on=working_on,
-            cost_of=self._cost_of,
+            cost_of=self.cost_of,
         )
 
     def _working_on(self, trace_id: bytes) -> Callable[[Rule], None] | None:

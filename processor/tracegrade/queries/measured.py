@@ -1,35 +1,26 @@
-"""Traces with what they took, filtered and sorted by that, in pages: the list of the page.
+"""Traces filtered and sorted by what they took, in pages: the list of the page.
 
 In order of time everything is listed. Sorted by anything else, the newest `MOST_SORTED` traces that the filters leave
-are: what they took is not in an index.
+are: what they took is in no index.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection
+from sqlalchemy import ColumnElement, Connection
 
-from tracegrade.model.usage import CostOf
 from tracegrade.queries.lists import check_run
-from tracegrade.store.heads import NEWEST, TraceHead, trace_heads
+from tracegrade.store.heads import BADNESS, MEASURES, NEWEST, TraceHead, heads_numbered, ordered_by
 from tracegrade.store.result_filter import ResultFilter
+from tracegrade.store.schema import traces
 
 MOST_SORTED = 10_000
-"""How many traces are sorted, and looked at for one page of those that took so and so much."""
+"""How many traces are sorted."""
 
-_MOST_LOOKED_AT = 5 * MOST_SORTED
-_AT_A_TIME = 500
-
-
-class Took(NamedTuple):
-    """What a trace took; None is what is not known."""
-
-    duration: float
-    calls: int
-    tokens: int | None
-    cost: float | None
+SORTS: Mapping[str, ColumnElement[Any]] = {**MEASURES, "outcome": BADNESS}
+"""By what a list can be sorted."""
 
 
 class Bounds(NamedTuple):
@@ -40,19 +31,11 @@ class Bounds(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """One trace with what it took."""
-
-    head: TraceHead
-    took: Took
-
-
-@dataclass(frozen=True, slots=True)
 class MeasuredChoice:
     """Which traces, in which order.
 
-    ``within``: bounds by the fields of `Took`; a trace of which it is not known is left out. ``sort``: such a field, or
-    ``outcome``, the worst first; "" for the order of time, newest first. ``ascending`` turns it round.
+    ``within``: bounds by the names of `MEASURES`; a trace of which it is not known is left out. ``sort``: one of
+    `SORTS`, the greatest or worst first; "" for the order of time, newest first. ``ascending`` turns it round.
     """
 
     result_filter: ResultFilter
@@ -60,6 +43,14 @@ class MeasuredChoice:
     close_reason: str | None = None
     sort: str = ""
     ascending: bool = False
+
+    @property
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """Those on the rows of ``traces`` that `ResultFilter` does not have."""
+        found = [] if self.close_reason is None else [traces.c.close_reason == self.close_reason]
+        for name, (low, high) in self.within.items():
+            found.append(MEASURES[name] >= low if high == inf else MEASURES[name].between(low, high))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +60,13 @@ class MeasuredPage:
     ``sorted_of`` is how many traces were sorted, None in order of time; ``all_sorted`` says that these are all.
     """
 
-    items: Sequence[Listed]
+    items: Sequence[TraceHead]
     next: int | None
     sorted_of: int | None = None
     all_sorted: bool = True
 
 
-def measured_page(
-    connection: Connection, choice: MeasuredChoice, cost_of: CostOf, limit: int, place: int | None = None
-) -> MeasuredPage:
+def measured_page(connection: Connection, choice: MeasuredChoice, limit: int, place: int | None = None) -> MeasuredPage:
     """At most `limit` traces from `place` on, which is the ``next`` of the page before.
 
     Raises:
@@ -85,78 +74,21 @@ def measured_page(
     """
     check_run(connection, choice.result_filter.run)
     if choice.sort:
-        return _sorted_page(connection, choice, cost_of, limit, place or 0)
+        return _sorted_page(connection, choice, limit, place or 0)
     before = NEWEST if place is None else place
-    found: list[Listed] = []
-    for looked_at, listed in enumerate(_all(connection, choice, cost_of, before, limit + 1), 1):
-        if _is_chosen(choice, listed):
-            found.append(listed)
-            if len(found) > limit:
-                return MeasuredPage(found[:limit], found[limit - 1].head.number)
-        if looked_at == MOST_SORTED:
-            return MeasuredPage(found, listed.head.number)
-    return MeasuredPage(found, None)
+    found, stopped_at = ordered_by(
+        connection, choice.result_filter, choice.conditions, traces.c.number, limit + 1, before
+    )
+    numbers = [number for number, _ in found[:limit]]
+    return MeasuredPage(heads_numbered(connection, numbers), numbers[-1] if len(found) > limit else stopped_at)
 
 
-def _sorted_page(
-    connection: Connection, choice: MeasuredChoice, cost_of: CostOf, limit: int, place: int
-) -> MeasuredPage:
-    found: list[Listed] = []
-    is_whole = True
-    for looked_at, listed in enumerate(_all(connection, choice, cost_of, NEWEST, _AT_A_TIME)):
-        if len(found) == MOST_SORTED or looked_at == _MOST_LOOKED_AT:
-            is_whole = False
-            break
-        if _is_chosen(choice, listed):
-            found.append(listed)
-    known = [listed for listed in found if _key(choice.sort, listed) is not None]
-    unknown = [listed for listed in found if _key(choice.sort, listed) is None]
-    known.sort(key=lambda listed: _key(choice.sort, listed) or (), reverse=not choice.ascending)
-    some = [*known, *unknown][place : place + limit]
-    more = place + limit if place + limit < len(found) else None
-    return MeasuredPage(some, more, len(found), is_whole)
-
-
-def _all(
-    connection: Connection, choice: MeasuredChoice, cost_of: CostOf, before: int, at_a_time: int
-) -> Iterator[Listed]:
-    """Those that the result filter selects, newest first; a few in memory at a time."""
-    while True:
-        heads = trace_heads(connection, choice.result_filter, at_a_time, before=before)
-        for head in heads:
-            yield Listed(head, took_by(head, cost_of))
-        if len(heads) < at_a_time:
-            return
-        before, at_a_time = heads[-1].number, _AT_A_TIME
-
-
-def took_by(head: TraceHead, cost_of: CostOf) -> Took:
-    """What a trace took, as its row in the store says."""
-    seconds = max(0, head.end_ns - head.start_ns) / 1_000_000_000
-    usages = head.usages
-    if not usages:
-        return Took(seconds, head.call_count, None, None)
-    return Took(seconds, head.call_count, sum(usage.tokens.total for usage in usages), cost_of(usages).amount)
-
-
-def _is_chosen(choice: MeasuredChoice, listed: Listed) -> bool:
-    if choice.close_reason not in (None, listed.head.close_reason):
-        return False
-    for name, (low, high) in choice.within.items():
-        value = getattr(listed.took, name)
-        if value is None or not low <= value <= high:
-            return False
-    return True
-
-
-def _key(sort: str, listed: Listed) -> tuple[float, ...] | None:
-    """The value to sort by, then the trace's number, for those with the same value; None where it is not known."""
-    if sort == "outcome":
-        counted = listed.head.outcomes
-        return *(counted.get(name, 0) for name in ("fail", "error", "not_evaluable")), listed.head.number
-    value = getattr(listed.took, sort)
-    return None if value is None else (value, listed.head.number)
-
-
-SORTS: tuple[str, ...] = (*Took._fields, "outcome")
-"""By what a list can be sorted."""
+def _sorted_page(connection: Connection, choice: MeasuredChoice, limit: int, place: int) -> MeasuredPage:
+    value = SORTS[choice.sort]
+    found, stopped_at = ordered_by(connection, choice.result_filter, choice.conditions, value, MOST_SORTED + 1)
+    some = found[:MOST_SORTED]
+    known = sorted(((value, number) for number, value in some if value is not None), reverse=not choice.ascending)
+    numbers = [number for _, number in known] + [number for number, value in some if value is None]
+    items = heads_numbered(connection, numbers[place : place + limit])
+    more = place + limit if place + limit < len(numbers) else None
+    return MeasuredPage(items, more, len(some), len(found) == len(some) and stopped_at is None)

@@ -293,7 +293,7 @@ def delete_old_values(
         rows = connection.execute(_with_old_values(connection, since_ns or 0, before_ns, after).limit(max_traces)).all()
         for number, judged, spans in rows:
             if bytes(spans) != VALUES_GONE:
-                left = {"judged": _without_values(bytes(judged), bytes(spans)), "spans": VALUES_GONE}
+                left = {"judged": _without_values(bytes(judged), bytes(spans)), "spans": VALUES_GONE, "prompt": None}
                 connection.execute(update(traces).where(traces.c.number == number).values(left))
         if not rows:
             forget_examples(connection, before_ns)

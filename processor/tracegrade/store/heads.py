@@ -6,12 +6,13 @@ A session has a row like a trace's, but lists of traces do not contain sessions,
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, fields
-from typing import Annotated, Any
+from itertools import islice
+from typing import Annotated, Any, NamedTuple
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Select, case, column, func, literal, select, table
 
 from tracegrade.model.field_schema import FieldSpec, json_of
 from tracegrade.model.json_value import JsonValue
@@ -30,6 +31,7 @@ _IS_SESSION = traces.c.members.is_not(None)
 _AGENT, _MODEL, _PROMPT_HASH, _INPUT, _OUTPUT = 1, 4, 5, 6, 7  # in a row of the view ``agent_runs``
 _CACHE = 9  # from here on, where a cache was used: tokens read from it, and written to it
 _LARGE = ("judged", "spans", "decisions", "tool_calls")
+_AT_A_TIME = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +62,21 @@ class TraceHead:
         str | None,
         FieldSpec("why no rule judged it, so that it was not decoded: `not_matched` or `sampled_out`"),
     ]
+    release: Annotated[str | None, FieldSpec("its release")]
+    cost: Annotated[
+        float | None, FieldSpec("what its model calls cost, by the prices in force when it was judged; null: not known")
+    ]
+    prompt: Annotated[str | None, FieldSpec("the first words of its first prompt", is_value=True)]
     outcomes: Annotated[Mapping[str, int], FieldSpec("how many evaluations had which outcome")]
     members: int = 0
     agents: Sequence[str] = ()
     usages: Sequence[Usage] = ()
     prompt_hashes: Set[str] = frozenset()
+
+    @property
+    def tokens(self) -> int | None:
+        """What its model calls read and wrote; None where none recorded it."""
+        return sum(usage.tokens.total for usage in self.usages) if self.usages else None
 
     def to_json(self) -> dict[str, JsonValue]:
         """The documented JSON object."""
@@ -125,18 +137,87 @@ def _rows(
 ) -> list[Any]:
     query = _heads().where(kind, *of_traces(result_filter), traces.c.number < before).order_by(traces.c.number.desc())
     if result_filter.asks_for_results:
-        numbers: list[int] = []
-        for found in matching(connection, result_filter, kind, before=(before, 0)):
-            numbers.append(found[0][0].number)
-            if len(numbers) >= limit:
-                break
+        numbers = list(islice(_matching(connection, result_filter, kind, before), limit))
         return list(rows_in(connection, query, traces.c.number, numbers))
+    return _newest(connection, result_filter, query, limit)
+
+
+def _matching(
+    connection: Connection, result_filter: ResultFilter, kind: ColumnElement[bool], before: int
+) -> Iterator[int]:
+    """The numbers of those with results that `result_filter` selects, newest first."""
+    return (found[0][0].number for found in matching(connection, result_filter, kind, before=(before, 0)))
+
+
+def _newest(connection: Connection, result_filter: ResultFilter, query: Select[Any], limit: int) -> list[Any]:
+    """The first rows of `query`, which `result_filter` selects without regard to results."""
     if result_filter.stored_as != LIVE or result_filter.since_ns is not None or result_filter.until_ns is not None:
         bounds = numbers_of(connection, result_filter)
         if bounds is None:
             return []
         query = query.where(traces.c.number.between(*bounds))
     return list(connection.execute(query.limit(limit)))
+
+
+_RUN = table("agent_runs", *map(column, ("trace", "input_tokens", "output_tokens")))
+_RESULT = table("evaluations", *map(column, ("trace", "outcome")))
+_BASE = 1_000_000  # more than a trace has results
+_WEIGHTS = {OUTCOMES.index(name): _BASE**place for place, name in enumerate(("not_evaluable", "error", "fail"))}
+
+MEASURES: Mapping[str, ColumnElement[Any]] = {
+    "duration": (traces.c.end_ns - traces.c.start_ns) / literal(1e9),
+    "calls": traces.c.call_count,
+    "tokens": select(func.sum(func.coalesce(_RUN.c.input_tokens, 0) + func.coalesce(_RUN.c.output_tokens, 0)))
+    .where(_RUN.c.trace == traces.c.number, func.coalesce(_RUN.c.input_tokens, _RUN.c.output_tokens).is_not(None))
+    .correlate(traces)
+    .scalar_subquery(),
+    "cost": traces.c.cost,
+}
+"""What is measured of a trace, by name: s, numbers, and the currency of the prices; NULL where it is not known."""
+
+BADNESS = (
+    select(func.coalesce(func.sum(case(_WEIGHTS, value=_RESULT.c.outcome, else_=0)), 0))
+    .where(_RESULT.c.trace == traces.c.number)
+    .correlate(traces)
+    .scalar_subquery()
+)
+"""Greater with more fails, then errors, then results that are not evaluable."""
+
+_MOST_LOOKED_AT = 50_000
+
+
+class Ordered(NamedTuple):
+    """Numbers of traces, newest first, each with a value; ``stopped_at``: the last looked at, where more are left."""
+
+    found: Sequence[tuple[int, float | None]]
+    stopped_at: int | None = None
+
+
+def ordered_by(
+    connection: Connection,
+    result_filter: ResultFilter,
+    conditions: Sequence[ColumnElement[bool]],
+    value: ColumnElement[Any],
+    limit: int,
+    before: int = NEWEST,
+) -> Ordered:
+    """The newest traces that `result_filter` and `conditions` select, at most `limit`, with `value`.
+
+    Where `result_filter` asks for results, at most 50,000 traces with such results are looked at.
+    """
+    number = traces.c.number
+    query = select(number, value).where(IS_TRACE, *of_traces(result_filter), *conditions, number < before)
+    query = query.order_by(number.desc())
+    if not result_filter.asks_for_results:
+        return Ordered([(row[0], row[1]) for row in _newest(connection, result_filter, query, limit)])
+    numbers = _matching(connection, result_filter, IS_TRACE, before)
+    found: list[tuple[int, float | None]] = []
+    for _ in range(0, _MOST_LOOKED_AT, _AT_A_TIME):
+        some = list(islice(numbers, _AT_A_TIME))
+        found += [(row[0], row[1]) for row in rows_in(connection, query, number, some)]
+        if len(some) < _AT_A_TIME or len(found) >= limit:
+            return Ordered(found[:limit])
+    return Ordered(found, some[-1])
 
 
 def _heads() -> Select[Any]:

@@ -1,7 +1,7 @@
 """The version of the store's tables, and which versions this TraceGrade refuses; loads no database library."""
 
 # The newest migration in migrations/versions, and the first: stores with earlier tables were made before any release.
-VERSION = "0023"
+VERSION = "0024"
 FIRST = "0022"
 _LAST_TO_READ_EARLIER = "922315cc"
 

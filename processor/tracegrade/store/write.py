@@ -172,15 +172,18 @@ class TraceRows(ResultRows):
             trace.closed_ns,
             trace.first_position,
             trace.rule_set_hash,
+            None if members is None else json.dumps({other.hex(): revision for other, revision in members.items()}),
+            None if trace.not_decoded is None else trace.not_decoded.reason,
+            self.traffic if self._origin[2] != storable(trace.service) else None,
+            None if trace.release is None else storable(trace.release),
+            trace.cost,
+            None if trace.prompt is None else storable(trace.prompt),
+            rows_to_json(run_rows(trace.runs)),
             rows_to_json(self.evaluations),
             rows_to_json(self.decisions),
             rows_to_json(call_rows(self.judged.tool_calls)),
             self.judged.packed,
             self.judged.spans,
-            None if members is None else json.dumps({other.hex(): revision for other, revision in members.items()}),
-            rows_to_json(run_rows(trace.runs)),
-            None if trace.not_decoded is None else trace.not_decoded.reason,
-            self.traffic if self._origin[2] != storable(trace.service) else None,
         )
 
 

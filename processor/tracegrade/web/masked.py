@@ -138,6 +138,10 @@ def _result(result: TraceResult) -> TraceResult:
     )
 
 
+def _head(head: TraceHead) -> TraceHead:
+    return replace(head, prompt=head.prompt and HIDDEN)
+
+
 def _alignment(alignment: Alignment) -> Alignment:
     return replace(alignment, rows=without_values(alignment.rows))
 
@@ -227,7 +231,7 @@ _WITHOUT: dict[type, Callable[[Any], Any]] = {
     Talk: _talk,
     Timeline: _timeline,
     ToolCall: call_without_values,
-    TraceHead: _as_it_is,
+    TraceHead: _head,
     TraceResult: _result,
     TraceSummary: summary_without_values,
 }

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tracegrade.extract.extract import extract
-from tracegrade.extract.token_usage import tokens_by_run
+from tracegrade.extract.token_usage import added_up, model_calls
 from tracegrade.judge import judge
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.json_value import JsonValue
@@ -94,7 +94,7 @@ def test_a_document_is_a_trace(tmp_path: Path) -> None:
     ]
     assert (found.trace.resource.service, found.release, found.unread_tool_spans) == ("planner", "1.4", [])
     assert found.trace.complete
-    tokens = tokens_by_run(found)[found.runs[0].span_id]
+    tokens = added_up(model_calls(found)[found.runs[0].span_id])
     assert (tokens.input, tokens.output, tokens.cached) == (105, 21, 10)
     search = found.calls[0]
     assert (search.start_ns, search.end_ns) == (1772359205500000000, 1772359230500000000)
@@ -188,4 +188,4 @@ def test_totals_count_where_no_step_has_its_own(tmp_path: Path) -> None:
         agent_step(1, message="done"), final_metrics={"total_prompt_tokens": 7, "total_completion_tokens": 2}
     )
     found, _ = read(document, tmp_path)
-    assert [tokens.total for tokens in tokens_by_run(found).values()] == [9]
+    assert [added_up(calls).total for calls in model_calls(found).values()] == [9]

@@ -94,17 +94,8 @@ traces = Table(
         doc="where its first record is in the journal; with Kafka, the sum of both topics' offsets",
     ),
     Column("rule_set_hash", Text, nullable=False, doc="the rule set that judged it"),
-    # Rows of the views, as JSON lists; `create.py` says in which order.
-    Column("evaluations", Text, nullable=False, doc="rows of the view `evaluations`"),
-    Column("decisions", Text, nullable=False, doc="rows of the view `decisions`"),
-    Column("tool_calls", Text, nullable=False, doc="rows of the view `tool_calls`"),
-    # Last, so that reading the columns above does not touch its pages.
-    Column("judged", LargeBinary, nullable=False, doc="the whole result with every value, compressed"),
-    Column(
-        "spans", LargeBinary, nullable=False, doc="the spans, compressed: what replaying or judging them again reads"
-    ),
+    # Lists read the columns above and these, of thousands of rows: before what is long, they are in the row's own page.
     Column("members", Text, doc="of a session, its traces: JSON {trace id in hex: revision}; null for a trace"),
-    Column("agent_runs", Text, nullable=False, server_default="[]", doc="rows of the view `agent_runs`"),
     Column(
         "not_decoded",
         Text,
@@ -112,6 +103,22 @@ traces = Table(
         "`not_matched` or `sampled_out`; null: it was decoded",
     ),
     Column("traffic", Integer, doc="the series that counts it, where it is not that of its service by name; else null"),
+    Column("release", Text, doc="its release, if it says one"),
+    Column(
+        "cost",
+        Float,
+        doc="of its model calls, by the prices in force when it was judged; null: unknown, or a session",
+    ),
+    Column("prompt", Text, doc="the first words of its first prompt; null: none was read, or values were deleted"),
+    # Rows of the views, as JSON lists; `create.py` says in which order.
+    Column("agent_runs", Text, nullable=False, server_default="[]", doc="rows of the view `agent_runs`"),
+    Column("evaluations", Text, nullable=False, doc="rows of the view `evaluations`"),
+    Column("decisions", Text, nullable=False, doc="rows of the view `decisions`"),
+    Column("tool_calls", Text, nullable=False, doc="rows of the view `tool_calls`"),
+    Column("judged", LargeBinary, nullable=False, doc="the whole result with every value, compressed"),
+    Column(
+        "spans", LargeBinary, nullable=False, doc="the spans, compressed: what replaying or judging them again reads"
+    ),
     UniqueConstraint("trace_id", "tenant", "run", name="traces_by_id"),
     info={
         "about": "One row for each trace, and for each session under a trace id of its own, with all that was judged."

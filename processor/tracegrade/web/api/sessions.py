@@ -71,7 +71,7 @@ def show_session(sources: ApiSources, caller: ApiCaller, session_id: PathName, q
                 {
                     "id": session_id,
                     "tenant": tenant,
-                    "traces": [head.to_json() for head in heads],
+                    "traces": [head.to_json() for head in seen_by(caller, heads)],
                     "evaluations": [evaluation.to_json() for evaluation in seen_by(caller, judged)],
                 }
             )

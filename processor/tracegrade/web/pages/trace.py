@@ -125,7 +125,7 @@ def _shown(request: Request, span_id: str | None) -> Response:
                 decisions=[*stored.decisions, *stored.backfilled],
                 calls=stored.tool_calls,
             )
-        back, previous, following = around(connection, request, sources)
+        back, previous, following = around(connection, request)
         values = _values(connection, sources, stored, only, everything, token_of(request))
     of_list = {"rule": only, "list": asked.get("list")}
     return page(

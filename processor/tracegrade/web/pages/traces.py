@@ -1,7 +1,8 @@
 """``/traces``: the traces that the address chooses, newest first or sorted, with the columns that it names."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from math import inf
 
 from sqlalchemy import Connection
@@ -9,20 +10,16 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tracegrade.access.caller import Caller
-from tracegrade.history.stored_extraction import extract_stored
 from tracegrade.queries.lists import Page, cursor_of
-from tracegrade.queries.measured import SORTS, Bounds, MeasuredChoice, MeasuredPage, Took, measured_page
-from tracegrade.rule.prices import Prices
-from tracegrade.store.heads import NEWEST, TraceHead
-from tracegrade.store.read import stored_traces
+from tracegrade.queries.measured import SORTS, Bounds, MeasuredChoice, MeasuredPage, measured_page
+from tracegrade.store.heads import MEASURES, NEWEST, TraceHead
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import OUTCOMES
 from tracegrade.web.addresses import trace_address
 from tracegrade.web.masked import seen_by
 from tracegrade.web.render import page
 from tracegrade.web.rights import token_of
-from tracegrade.web.sources import Sources, sources_of
+from tracegrade.web.sources import sources_of
 from tracegrade.web.view import DEFAULT_RANGE, FILTERS, HOW_LISTED, View, filter_choices, number_of, view_of
 
 _AT_A_TIME = 50
@@ -30,7 +27,7 @@ _AT_A_TIME = 50
 COLUMNS = ("agent", "release", "session", "prompt", "calls", "tokens", "cost", "duration", "spans", "closed")
 """The columns that can be chosen."""
 _USUAL = "agent,calls,tokens,cost,duration"
-_OF_LIST = (*FILTERS, "session", "outcome", "run", "close_reason", *Took._fields, *HOW_LISTED)
+_OF_LIST = (*FILTERS, "session", "outcome", "run", "close_reason", *MEASURES, *HOW_LISTED)
 
 
 def show(request: Request) -> Response:
@@ -39,8 +36,7 @@ def show(request: Request) -> Response:
     columns = _columns(view)
     place = _place(request, view)
     with sources.store() as connection:
-        found = listed(connection, sources, view, place)
-        details = _details(connection, [item.head for item in found.items], columns, sources, token_of(request), view)
+        found = listed(connection, view, place)
         choices = filter_choices(connection, sources.rule_set(), view.run) | {"outcome": list(OUTCOMES)}
     here = _query_of(view, place)
     return page(
@@ -49,13 +45,12 @@ def show(request: Request) -> Response:
         title="Traces",
         view=view,
         choices=choices,
-        ranges_of=Took._fields,
+        ranges_of=MEASURES,
         all_columns=COLUMNS,
         columns=columns,
         sorts=SORTS,
         sort=_sort(view),
-        found=found,
-        details=details,
+        found=replace(found, items=seen_by(token_of(request), found.items)),
         address_in_list=lambda head: trace_address(
             head.trace_id, head.tenant, view.run, rule=view.chosen.get("rule"), **{"list": here}
         ),
@@ -85,28 +80,28 @@ def heads_page(
     )
 
 
-def listed(connection: Connection, sources: Sources, view: View, place: int | None) -> MeasuredPage:
+def listed(connection: Connection, view: View, place: int | None) -> MeasuredPage:
     """The traces that `view` chooses, from `place` on.
 
     Raises:
         HTTPException: 400, a filter cannot be read.
         NotFound: there is no such run.
     """
-    within = {name: _bounds(name, view.chosen[name]) for name in Took._fields if name in view.chosen}
+    within = {name: _bounds(name, view.chosen[name]) for name in MEASURES if name in view.chosen}
     sort, ascending = _sort(view)
     choice = MeasuredChoice(view.result_filter, within, view.chosen.get("close_reason"), sort, ascending)
-    return measured_page(connection, choice, Prices(sources.config.traces.prices), _AT_A_TIME, place)
+    return measured_page(connection, choice, _AT_A_TIME, place)
 
 
-def around(connection: Connection, request: Request, sources: Sources) -> tuple[str | None, str | None, str | None]:
+def around(connection: Connection, request: Request) -> tuple[str | None, str | None, str | None]:
     """The addresses of the list that a trace was opened from, and of the traces before and after it there; or None."""
     if not (written := request.query_params.get("list")):
         return None, None, None
     of_list = Request({**request.scope, "path": "/traces", "query_string": written.encode()})
     view = view_of(of_list, _OF_LIST)
     place = _place(of_list, view)
-    found = listed(connection, sources, view, place)
-    ids = [(item.head.trace_id, item.head.tenant) for item in found.items]
+    found = listed(connection, view, place)
+    ids = [(head.trace_id, head.tenant) for head in found.items]
     trace_id, tenant = request.path_params["trace_id"], request.query_params.get("tenant", "")
     at = next((at for at, (other, of) in enumerate(ids) if other == trace_id and tenant in ("", of)), None)
 
@@ -120,8 +115,8 @@ def around(connection: Connection, request: Request, sources: Sources) -> tuple[
     previous = opened(at - 1, written) if at else None
     following = opened(at + 1, written) if at + 1 < len(ids) else None
     if following is None and found.next is not None:
-        further = listed(connection, sources, view, found.next)
-        ids = [(item.head.trace_id, item.head.tenant) for item in further.items]
+        further = listed(connection, view, found.next)
+        ids = [(head.trace_id, head.tenant) for head in further.items]
         following = opened(0, _query_of(view, found.next)) if ids else None
     return back, previous, following
 
@@ -167,28 +162,3 @@ def _query_of(view: View, place: int | None) -> str:
     """The query of the list's address, never empty."""
     query = view.address("", **({} if place is None else _further(view, place))).removeprefix("?")
     return query or f"range={DEFAULT_RANGE}"
-
-
-def _details(
-    connection: Connection,
-    heads: Sequence[TraceHead],
-    columns: Sequence[str],
-    sources: Sources,
-    caller: Caller,
-    view: View,
-) -> dict[int, dict[str, str]]:
-    """By the number of each trace its release and its prompt, where a column shows them."""
-    if not {"release", "prompt"} & set(columns):
-        return {}
-    found = {}
-    for head in heads:
-        same_id = stored_traces(connection, bytes.fromhex(head.trace_id), run=view.result_filter.stored_as)
-        stored = next((item for item in same_id if item.trace.tenant == head.tenant), None)
-        if stored is None:
-            continue
-        prompt = ""
-        if "prompt" in columns and not stored.values_are_gone:
-            runs = seen_by(caller, extract_stored(stored, sources.config.traces)).runs
-            prompt = next((run.prompt for run in runs if run.prompt), "")
-        found[head.number] = {"release": stored.trace.release or "", "prompt": prompt}
-    return found
