@@ -13,10 +13,13 @@ from fastapi import FastAPI
 from generator.fields import kind
 from tracegrade.cli.output import markdown_table
 from tracegrade.web.api.app import Api
+from tracegrade.web.api.parameters import TenantQuery
 from tracegrade.web.part import web_parts
 
 FOLDER = Path(__file__).resolve().parents[1] / "reference" / "api"
 _OK = ("200", "201", "202")
+_TENANT = TenantQuery.model_fields["tenant"].description
+_SHOWN_BY_PATH = (None, "", "Its id, or its name, percent-encoded")
 
 
 class _Resource(NamedTuple):
@@ -99,13 +102,25 @@ def table_of_resources() -> str:
     return "\n\n".join(parts)
 
 
-def operations(page: str) -> str:
-    """A part for each operation."""
+def table_of_operations(page: str) -> str:
+    """The operations, with what each takes and answers."""
+    own = dict.fromkeys(document(page)["components"]["schemas"], "")
+    rows = []
+    for title, operation in _all_operations(page):
+        method, path = title.split()
+        taken, answer = _documents_of(operation)
+        linked = f"[`{path}`](#{_anchor(title)})" if list(_parameters(operation)) else f"`{path}`"
+        rows.append((method, linked, operation["summary"], _kind(taken, own) if taken else "", _kind(answer, own)))
+    return markdown_table(["", "path", "what", "takes", "answers"], rows)
+
+
+def parameters(page: str) -> str:
+    """A part for each operation that has parameters of its own."""
     own = dict.fromkeys(document(page)["components"]["schemas"], "")
     return "\n\n".join(
-        _operation(f"### {method.upper()} {path}", operation, own)
-        for path, by_method in document(page)["paths"].items()
-        for method, operation in by_method.items()
+        f"### {title}\n\n{_parameter_table(operation, own)}"
+        for title, operation in _all_operations(page)
+        if list(_parameters(operation))
     )
 
 
@@ -130,6 +145,11 @@ def _operations(resource: _Resource) -> Iterator[tuple[str, dict[str, Any]]]:
         for path, by_method in paths.items():
             if path.split("/")[1] == begin:
                 yield from ((f"{method.upper()} {path}", operation) for method, operation in by_method.items())
+
+
+def _all_operations(page: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, by_method in document(page)["paths"].items():
+        yield from ((f"{method.upper()} {path}", operation) for method, operation in by_method.items())
 
 
 def _homes() -> dict[str, str]:
@@ -159,6 +179,28 @@ def _anchor(title: str) -> str:
 
 
 def _operation(title: str, operation: dict[str, Any], homes: dict[str, str]) -> str:
+    taken, answer = _documents_of(operation)
+    takes = f"Takes {_kind(taken, homes)}. " if taken is not None else ""
+    parts = [title, f"{operation['summary']}. {takes}Answers {_kind(answer, homes)}."]
+    return "\n\n".join([*parts, *([_parameter_table(operation, homes)] * bool(list(_parameters(operation))))])
+
+
+def _documents_of(operation: dict[str, Any]) -> tuple[Any, Any]:
+    """The schema of what an operation takes, or None, and that of what it answers."""
+    answer = next(operation["responses"][status] for status in _OK if status in operation["responses"])
+    taken = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+    return taken, next(iter(answer["content"].values()))["schema"]
+
+
+def _parameters(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Those that say something of their own: a page says once what ``tenant`` is, and a path shows its ids."""
+    for parameter in operation.get("parameters", ()):
+        is_shown = parameter["in"] == "path" and parameter.get("description") in _SHOWN_BY_PATH
+        if not is_shown and parameter.get("description") != _TENANT:
+            yield parameter
+
+
+def _parameter_table(operation: dict[str, Any], homes: dict[str, str]) -> str:
     rows = [
         (
             f"`{parameter['name']}`",
@@ -167,16 +209,9 @@ def _operation(title: str, operation: dict[str, Any], homes: dict[str, str]) -> 
             _default(parameter),
             parameter.get("description", "").rstrip("."),
         )
-        for parameter in operation.get("parameters", ())
+        for parameter in _parameters(operation)
     ]
-    answer = next(operation["responses"][status] for status in _OK if status in operation["responses"])
-    schema = next(iter(answer["content"].values()))["schema"]
-    taken = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
-    takes = f"Takes {_kind(taken, homes)}. " if taken is not None else ""
-    parts = [title, f"{operation['summary']}.", f"{takes}Answers {_kind(schema, homes)}."]
-    return "\n\n".join(
-        [*parts, *([markdown_table(("parameter", "in", "takes", "default", "meaning"), rows)] * bool(rows))]
-    )
+    return markdown_table(("parameter", "in", "takes", "default", "meaning"), rows)
 
 
 def _default(parameter: dict[str, Any]) -> str:

@@ -13,7 +13,6 @@ from typing import Any
 import yaml
 from click.testing import CliRunner
 
-from generator.api import document
 from generator.fields import field_rows, kind
 from tracegrade.cel.variables import VARIABLES, CelType
 from tracegrade.cli import main
@@ -34,16 +33,6 @@ from tracegrade.telemetry.metrics import METRICS
 from tracegrade.web.problem import PREFIX, TYPES
 
 _TESTS = Path(__file__).resolve().parents[2] / "tests"
-
-
-def api_table(page: str) -> str:
-    """What a JSON API has."""
-    rows = [
-        (method.upper(), f"`{path}`", operation["summary"])
-        for path, operations in document(page)["paths"].items()
-        for method, operation in operations.items()
-    ]
-    return markdown_table(["", "path", "what"], rows)
 
 
 def problem_table() -> str:
