@@ -25,7 +25,6 @@ from tracegrade.cli.output import (
     print_rows,
     print_table,
     progress,
-    reports_errors,
     styled,
 )
 from tracegrade.cli.process import make_files_private
@@ -63,7 +62,6 @@ def command() -> None:
 @limit_option
 @tenant_reading_options
 @format_option
-@reports_errors
 def list_(settings: ReadSettings, output_format: str, query: IncidentsQuery, limit: int) -> None:
     """List incidents, the latest first: alerts that fired together, since one thing went wrong.
 
@@ -133,7 +131,6 @@ def list_(settings: ReadSettings, output_format: str, query: IncidentsQuery, lim
 @click.argument("incident", metavar="ID")
 @tenant_reading_options
 @format_option
-@reports_errors
 def show(settings: ReadSettings, output_format: str, incident: str) -> None:
     """Show one incident: what broke, since when, where most, what changed near that time, and examples."""
     from tracegrade.alert.notify.message import text
@@ -157,7 +154,6 @@ def show(settings: ReadSettings, output_format: str, incident: str) -> None:
 @command.command("accept")
 @click.argument("incident", metavar="ID")
 @tenant_reading_options
-@reports_errors
 def accept(settings: ReadSettings, incident: str) -> None:
     """Take the level of an incident as the new normal: its alerts end, and fire again when it falls below that.
 
@@ -182,7 +178,6 @@ def accept(settings: ReadSettings, incident: str) -> None:
 @command.command("acknowledge")
 @click.argument("incident", metavar="ID")
 @tenant_reading_options
-@reports_errors
 def acknowledge(settings: ReadSettings, incident: str) -> None:
     """Send no repeated notifications of an incident, until its level rises.
 
@@ -198,7 +193,6 @@ def acknowledge(settings: ReadSettings, incident: str) -> None:
 @command.command("own")
 @click.argument("incident", metavar="ID")
 @tenant_reading_options
-@reports_errors
 def own(settings: ReadSettings, incident: str) -> None:
     """Become the owner of an incident, in place of whoever is."""
     from tracegrade.alert.noting import own as note_it
@@ -212,7 +206,6 @@ def own(settings: ReadSettings, incident: str) -> None:
 @click.argument("incident", metavar="ID")
 @click.argument("text")
 @tenant_reading_options
-@reports_errors
 def comment(settings: ReadSettings, incident: str, text: str) -> None:
     """Comment on an incident. The comment is redacted as spans are, and deleted with the incident."""
     from tracegrade.alert.noting import comment as note_it
@@ -249,7 +242,6 @@ def _author(settings: ReadSettings, operation: str, right: "Right", **named: str
 @click.option("--list", "listed", is_flag=True, help="Only list silences.")
 @tenant_reading_options
 @format_option
-@reports_errors
 def silence(
     settings: ReadSettings,
     output_format: str,
@@ -328,7 +320,6 @@ def silence(
 @tenant_option
 @settings_options
 @format_option
-@reports_errors
 def preview(
     config: "Config",
     output_format: str,
@@ -406,7 +397,6 @@ def print_preview(found: "Preview", links: "Links") -> None:
     "its group_wait (often 30 s) before it notifies anybody; else 0s.",
 )
 @settings_options
-@reports_errors
 def test(config: "Config", chosen: tuple[str, ...], hold_s: float | None) -> None:
     """Send a test notification, and its end, to every channel of the settings.
 

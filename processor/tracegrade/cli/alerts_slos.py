@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracegrade.cli.options import tenant_option
-from tracegrade.cli.output import Styled, format_option, print_json, print_table, reports_errors, styled
+from tracegrade.cli.output import Styled, format_option, print_json, print_table, styled
 from tracegrade.cli.settings import settings_options
 from tracegrade.document.duration import duration_text
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 @tenant_option
 @settings_options
 @format_option
-@reports_errors
 def slo(config: "Config", output_format: str, rules: tuple[str, ...], tenant: str | None) -> None:
     """Show the error budgets of rules with an 'slo' alert, those of which least is left first.
 

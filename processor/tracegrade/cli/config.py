@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracegrade.cli.output import print_line, print_lines, reports_errors
+from tracegrade.cli.output import print_line, print_lines
 from tracegrade.cli.settings import config_option, data_dir_option
 from tracegrade.display import count
 
@@ -28,7 +28,6 @@ def command() -> None:
 @command.command()
 @_path
 @config_option
-@reports_errors
 def check(path: Path | None, config_path: Path | None) -> None:
     """Check a settings file, all files it names, and what installed packages add.
 
@@ -100,7 +99,6 @@ def _check_files(config: "Config") -> None:
 @_path
 @config_option
 @data_dir_option
-@reports_errors
 def show(path: Path | None, config_path: Path | None, data_dir: str | None) -> None:
     """Print the settings in force as YAML, with defaults filled in and secrets masked."""
     import yaml

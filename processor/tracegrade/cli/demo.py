@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracegrade.cli.output import EXIT_FAILED, outcome_text, print_line, print_table, reports_errors
+from tracegrade.cli.output import EXIT_FAILED, outcome_text, print_line, print_table
 from tracegrade.cli.process import make_files_private, own_command, temporary_folder
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ _PAUSE_S = 5.0  # of an agent that sends elsewhere, after each time it made all 
     callback=lambda _context, _parameter, endpoint: endpoint and _host_and_port(endpoint),
     help="Run the agent alone, every few seconds, and send its traces to this OTLP/gRPC receiver.",
 )
-@reports_errors
 def command(once: bool, data_dir: Path | None, send_to: str | None) -> None:
     """See it work: an order agent makes good and bad runs, three rules judge them.
 

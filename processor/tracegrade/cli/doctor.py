@@ -14,7 +14,6 @@ from tracegrade.cli.output import (
     print_line,
     print_table,
     progress,
-    reports_errors,
     styled,
 )
 from tracegrade.cli.process import make_files_private
@@ -63,7 +62,6 @@ _SIGNS = {"error": ("✗", "bold red"), "warning": ("!", "yellow"), "note": ("·
 @tenant_option
 @settings_options
 @format_option
-@reports_errors
 def command(
     config: "Config",
     output_format: str,

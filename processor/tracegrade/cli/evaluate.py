@@ -16,7 +16,6 @@ from tracegrade.cli.output import (
     print_json,
     print_line,
     print_table,
-    reports_errors,
 )
 from tracegrade.display import json_text
 from tracegrade.model.errors import TraceGradeError
@@ -48,7 +47,6 @@ def _json_option(name: str, text: str) -> Callable[[F], F]:
 @click.option("--semantic-model", metavar="FOLDER", help="The model2vec model for $semantic.")
 @click.option("--batch", type=click.File("rb"), help="JSON lines, one case each; '-' reads standard input.")
 @format_option
-@reports_errors
 def command(
     evaluator: str | None,
     criteria: str | None,

@@ -15,7 +15,6 @@ from tracegrade.cli.output import (
     print_line,
     print_table,
     print_text,
-    reports_errors,
     styled,
 )
 from tracegrade.cli.process import make_files_private
@@ -219,7 +218,6 @@ def command() -> None:
 @tenant_option
 @reading_options
 @format_option
-@reports_errors
 def list_(settings: ReadSettings, output_format: str, tenant: str) -> None:
     """List experiments with their baseline, their best run and their latest run."""
     from tracegrade.history.runs.experiments import timeline
@@ -245,7 +243,6 @@ def list_(settings: ReadSettings, output_format: str, tenant: str) -> None:
 @tenant_option
 @reading_options
 @format_option
-@reports_errors
 def show(settings: ReadSettings, output_format: str, tenant: str, name: str) -> None:
     """Show an experiment, or one run: what it was made of, and every rule's pass rate beside that of the baseline.
 
@@ -280,7 +277,6 @@ def show(settings: ReadSettings, output_format: str, tenant: str, name: str) -> 
 @tenant_option
 @reading_options
 @format_option
-@reports_errors
 def timeline_(settings: ReadSettings, output_format: str, tenant: str, experiment: str) -> None:
     """List the runs of an experiment in the order in which they were begun, each against the baseline.
 
@@ -321,7 +317,6 @@ def timeline_(settings: ReadSettings, output_format: str, tenant: str, experimen
 @tenant_option
 @reading_options
 @format_option
-@reports_errors
 def best(settings: ReadSettings, output_format: str, tenant: str, experiment: str) -> None:
     """Show the best run of an experiment: the first of those with the highest score.
 
@@ -348,7 +343,6 @@ def best(settings: ReadSettings, output_format: str, tenant: str, experiment: st
 @tenant_option
 @reading_options
 @format_option
-@reports_errors
 def baseline(
     settings: ReadSettings, output_format: str, tenant: str, experiment: str, run: str | None, unpin: bool
 ) -> None:
@@ -395,7 +389,6 @@ def baseline(
 @yes_option
 @tenant_option
 @reading_options
-@reports_errors
 def delete(settings: ReadSettings, tenant: str, name: str, keep_runs: bool, force: bool, yes: bool) -> None:
     """Delete a run, or an experiment with all its runs, with everything that is stored of them.
 

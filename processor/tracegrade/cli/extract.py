@@ -14,7 +14,6 @@ from tracegrade.cli.output import (
     print_line,
     print_source_report,
     print_table,
-    reports_errors,
     tool_text,
 )
 from tracegrade.cli.settings import options_read_by
@@ -53,7 +52,6 @@ def _aliases(settings: "TracesSettings | None") -> Callable[[str], str] | None:
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @options_read_by(_traces_settings, "settings")
 @format_option
-@reports_errors
 def command(settings: "TracesSettings | None", sources: tuple[str, ...], output_format: str) -> None:
     """Show the tool calls read from traces.
 

@@ -1,10 +1,12 @@
 """Groups of commands whose members are imported when they are used, and which parts can add to."""
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 import click
 
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.part import NeedsPart, load, missing, parts
 
 
@@ -51,6 +53,16 @@ class Group(click.Group):
             return None
         found: click.Command = load(target)
         return found
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Invoke the command; a `TraceGradeError` becomes its message on standard error and exit code 2."""
+        try:
+            return super().invoke(ctx)
+        except TraceGradeError as error:
+            from tracegrade.cli.output import EXIT_USAGE, print_lines
+
+            print_lines(f"Error: {error}", err=True)
+            sys.exit(EXIT_USAGE)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

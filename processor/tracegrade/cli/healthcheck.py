@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracegrade.cli.output import EXIT_FAILED, print_line, reports_errors
+from tracegrade.cli.output import EXIT_FAILED, print_line
 from tracegrade.cli.settings import config_option
 from tracegrade.model.errors import TraceGradeError
 
@@ -48,7 +48,6 @@ _LARGEST_ANSWER_BYTES = 1 << 20
 @click.option(
     "--key", "key_file", type=click.Path(path_type=Path), metavar="FILE", help="The key of --cert, if not in its file."
 )
-@reports_errors
 def command(
     config_path: Path | None, timeout_s: float, token_file: Path | None, cert_file: Path | None, key_file: Path | None
 ) -> None:

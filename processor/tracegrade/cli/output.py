@@ -5,13 +5,11 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
 from typing import IO, TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
 from tracegrade.display import count, json_text, printable, printable_json, printable_lines
-from tracegrade.model.errors import TraceGradeError
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -359,20 +357,6 @@ def progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
     with bar:
         task = bar.add_task(printable(label), total=total)
         yield lambda steps: bar.advance(task, steps)
-
-
-def reports_errors(function: Callable[P, R]) -> Callable[P, R]:
-    """Turn a `TraceGradeError` into its message on standard error and exit code 2."""
-
-    @wraps(function)
-    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return function(*args, **kwargs)
-        except TraceGradeError as error:
-            print_lines(f"Error: {error}", err=True)
-            sys.exit(EXIT_USAGE)
-
-    return wrapper
 
 
 def print_source_report(report: "SourceReport", output_format: str) -> None:

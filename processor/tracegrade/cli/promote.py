@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracegrade.cli.options import TIME, run_option, tenant_option
-from tracegrade.cli.output import EXIT_FAILED, format_option, print_json, print_line, print_table, reports_errors
+from tracegrade.cli.output import EXIT_FAILED, format_option, print_json, print_line, print_table
 from tracegrade.cli.redact import counts_text, kept_text, redaction_options
 from tracegrade.cli.rule_paths import rules_of_id
 from tracegrade.cli.rule_tests import print_results
@@ -63,7 +63,6 @@ if TYPE_CHECKING:
 @run_option
 @settings_options
 @format_option
-@reports_errors
 def command(
     config: "Config",
     output_format: str,

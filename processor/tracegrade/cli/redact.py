@@ -15,7 +15,6 @@ from tracegrade.cli.output import (
     print_line,
     print_source_report,
     print_table,
-    reports_errors,
 )
 from tracegrade.cli.settings import settings_options
 from tracegrade.display import count
@@ -39,7 +38,6 @@ _ALL = 1 << 40
 @tenant_option
 @settings_options
 @format_option
-@reports_errors
 def command(
     config: "Config", sources: tuple[str, ...], dry_run: bool, of_store: bool, tenant: str | None, output_format: str
 ) -> None:

@@ -12,7 +12,7 @@ import click
 from tracegrade.cli.gate_options import AskedGate, gate_options
 from tracegrade.cli.judging import jobs_option, judged_and_shown
 from tracegrade.cli.options import query_options
-from tracegrade.cli.output import EXIT_CANNOT_TELL, print_line, print_lines, print_source_report, reports_errors
+from tracegrade.cli.output import EXIT_CANNOT_TELL, print_line, print_lines, print_source_report
 from tracegrade.cli.replay_run import asked_run, print_run, recorded, run_options, stored_as_they_come
 from tracegrade.cli.replay_summary import EXITS, Replayed, RuleOutcome, Summary, print_gate, print_summary, worse_exit
 from tracegrade.cli.reports import Check, report, report_format_option
@@ -384,7 +384,6 @@ _GROUPS = ("rule", "agent", "service", "release")
 @run_options
 @settings_options
 @report_format_option
-@reports_errors
 def command(
     sources: tuple[str, ...],
     rule_paths: tuple[str, ...],

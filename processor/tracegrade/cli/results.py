@@ -18,7 +18,6 @@ from tracegrade.cli.output import (
     print_rows,
     print_table,
     print_text,
-    reports_errors,
     styled,
 )
 from tracegrade.cli.settings import ReadSettings, tenant_reading_options
@@ -53,7 +52,6 @@ def command() -> None:
 @click.option("--by", type=click.Choice(_BY), help="Group by rule, agent, service or release.")
 @tenant_reading_options
 @format_option
-@reports_errors
 def list_(
     settings: ReadSettings,
     output_format: str,
@@ -121,7 +119,6 @@ def _group(result: "Result", by: str) -> str:
 )
 @output_option
 @tenant_reading_options
-@reports_errors
 def export(settings: ReadSettings, output_format: str, output: IO[str], query: ResultsQuery) -> None:
     """Write all evaluations that the options select, the newest first, with every field and value.
 
@@ -184,7 +181,6 @@ def _no_formula(text: str) -> str:
 @run_option
 @tenant_reading_options
 @format_option
-@reports_errors
 def show(settings: ReadSettings, output_format: str, trace: str, rule: str | None, run: str) -> None:
     """Show all evaluations of one trace and of the sessions it is part of, with what was found and expected.
 
@@ -274,7 +270,6 @@ def _expected_call(number: re.Match[str]) -> str:
 @run_option
 @tenant_reading_options
 @format_option
-@reports_errors
 def stats(settings: ReadSettings, output_format: str, by: str | None, run: str, query: RatesQuery) -> None:
     """Show how often rules and their evaluations pass, by service.
 

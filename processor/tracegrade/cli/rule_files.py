@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracegrade.cli.options import tenant_option
-from tracegrade.cli.output import EXIT_FAILED, print_how_read, print_line, print_table, reports_errors
+from tracegrade.cli.output import EXIT_FAILED, print_how_read, print_line, print_table
 from tracegrade.cli.redact import counts_text, kept_text, redaction_options
 from tracegrade.cli.rule_paths import rules_at
 from tracegrade.cli.rule_tests import print_results
@@ -49,7 +49,6 @@ def _print_recipes(context: click.Context, _: click.Parameter, asked: bool) -> N
 @tenant_option
 @redaction_options
 @settings_options
-@reports_errors
 def new(
     name: str,
     recipe_name: str | None,

@@ -14,7 +14,6 @@ from tracegrade.cli.output import (
     print_line,
     print_lines,
     print_table,
-    reports_errors,
 )
 from tracegrade.cli.reports import Check, report, report_format_option
 from tracegrade.cli.rule_paths import paths_argument, rules_with_paths
@@ -31,7 +30,6 @@ _OF_THE_TESTS = "the rule's tests"
 @paths_argument
 @config_option
 @report_format_option
-@reports_errors
 def test(paths: Sequence[str], config_path: Path | None, output_format: str) -> None:
     """Run the tests of rules: each trace is judged, and each outcome must be as expected.
 

@@ -19,7 +19,6 @@ from tracegrade.cli.output import (
     print_line,
     print_source_report,
     print_table,
-    reports_errors,
     styled,
     tool_text,
 )
@@ -140,7 +139,6 @@ _NUMBERED = {"tool-call": "in run", "agent": "in run", "trace": "in trace", "ses
 @tenant_option
 @settings_options
 @format_option
-@reports_errors
 def command(config: "Config", output_format: str, name: str, sources: tuple[str, ...], tenant: str | None) -> None:
     """Try one rule on traces, and show every step: what was read, what each clause found, what was judged.
 

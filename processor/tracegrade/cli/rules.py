@@ -18,7 +18,6 @@ from tracegrade.cli.output import (
     print_line,
     print_lines,
     print_table,
-    reports_errors,
 )
 from tracegrade.cli.rule_files import new
 from tracegrade.cli.rule_paths import is_place, paths_argument, rules_at, rules_of_id, rules_with_paths
@@ -163,7 +162,6 @@ def command(context: click.Context, semantic_model: str | None, allow_code: bool
 @volume_option
 @tenant_reading_options
 @format_option
-@reports_errors
 def check(settings: ReadSettings, paths: Sequence[str], strict: bool, volume: float | None, output_format: str) -> None:
     """Report every mistake in rule files, and warn of what looks wrong; exit 2 when there is a mistake.
 
@@ -260,7 +258,6 @@ def _stored_tools(settings: ReadSettings) -> dict[str, frozenset[str]]:
     show_default=True,
     help="A table, one JSON object per line, or a table for a README.",
 )
-@reports_errors
 def list_(paths: Sequence[str], evaluators: bool, output_format: str) -> None:
     """List rules, or the evaluators that rules can use.
 
@@ -284,7 +281,6 @@ def list_(paths: Sequence[str], evaluators: bool, output_format: str) -> None:
 
 
 @command.command()
-@reports_errors
 def schema() -> None:
     """Print the JSON Schema of a rule file, for editors."""
     from tracegrade.plugins.installed import load_plugins
@@ -298,7 +294,6 @@ def schema() -> None:
 @click.argument("names", nargs=-1, required=True, metavar="ID|PATH...")
 @volume_option
 @tenant_reading_options
-@reports_errors
 def explain(settings: ReadSettings, names: Sequence[str], volume: float | None) -> None:
     """Explain in words what rules judge, when a subject passes, when they alert, and since when they are in force.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracegrade.cli.output import print_line, print_lines, reports_errors
+from tracegrade.cli.output import print_line, print_lines
 from tracegrade.cli.process import make_files_private
 from tracegrade.cli.settings import config_option, data_dir_option
 from tracegrade.display import count
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 @click.option("--ends-with-stdin", is_flag=True, hidden=True)  # how the receive role keeps the others
 @click.option("--part", hidden=True)  # of several judges, the one of this name; or delivery for all of them
 @click.option("--listens-on", type=int, hidden=True)  # the descriptor of a socket that the receive role has bound
-@reports_errors
 def command(
     config_path: Path | None,
     data_dir: str | None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracegrade.cli.options import wait_option
-from tracegrade.cli.output import EXIT_CANNOT_TELL, format_option, print_json, print_line, print_table, reports_errors
+from tracegrade.cli.output import EXIT_CANNOT_TELL, format_option, print_json, print_line, print_table
 from tracegrade.cli.settings import settings_options
 from tracegrade.display import count, time_text
 
@@ -30,7 +30,6 @@ def command() -> None:
 @command.command("list")
 @settings_options
 @format_option
-@reports_errors
 def list_(config: "Config", output_format: str) -> None:
     """List the records and traces that are set aside.
 
@@ -104,7 +103,6 @@ _ITEMS = {"traces": "span", "logs": "log record"}
 @click.option("--all", "all_", is_flag=True, help="All that is set aside.")
 @wait_option
 @settings_options
-@reports_errors
 def retry(config: "Config", names: tuple[str, ...], all_: bool, wait_s: float) -> None:
     """Have the judge read what was set aside again: records by position, traces by id, as 'list' shows them.
 

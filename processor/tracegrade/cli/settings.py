@@ -11,7 +11,6 @@ import click
 
 from tracegrade.alert.notify.links import NO_LINKS, Links
 from tracegrade.cli.options import tenant_option
-from tracegrade.cli.output import reports_errors
 from tracegrade.rule.reading import FILES_ALONE, RuleReading
 from tracegrade.store.files import DATA_DIR, is_absent, sqlite_url
 
@@ -50,7 +49,6 @@ def options_read_by(
         @config_option
         @data_dir_option
         @wraps(function)
-        @reports_errors
         def wrapper(config_path: Path | None, data_dir: str | None, **arguments: Any) -> R:
             return function(**{name: load(config_path, data_dir)}, **arguments)
 

@@ -7,7 +7,7 @@ import click
 
 from tracegrade.access.rights import ROLES
 from tracegrade.cli.options import TENANT, Duration, note_command
-from tracegrade.cli.output import Styled, format_option, print_json, print_line, print_rows, reports_errors, styled
+from tracegrade.cli.output import Styled, format_option, print_json, print_line, print_rows, styled
 from tracegrade.cli.process import make_files_private
 from tracegrade.cli.settings import settings_options
 from tracegrade.display import time_text
@@ -45,7 +45,6 @@ def command() -> None:
 @_expires
 @settings_options
 @format_option
-@reports_errors
 def new(
     config: "Config",
     output_format: str,
@@ -82,7 +81,6 @@ def new(
 @click.option("--all", "shows_all", is_flag=True, help="Also those that were revoked or have expired.")
 @settings_options
 @format_option
-@reports_errors
 def list_(config: "Config", output_format: str, shows_all: bool) -> None:
     """List tokens, the oldest first.
 
@@ -127,7 +125,6 @@ def list_(config: "Config", output_format: str, shows_all: bool) -> None:
 @_expires
 @settings_options
 @format_option
-@reports_errors
 def rotate(config: "Config", output_format: str, name: str, grace_s: float, lives_s: float | None) -> None:
     """Give a token, by its NAME or id, a new secret, and show it, this once.
 
@@ -146,7 +143,6 @@ def rotate(config: "Config", output_format: str, name: str, grace_s: float, live
 @command.command()
 @click.argument("name")
 @settings_options
-@reports_errors
 def revoke(config: "Config", name: str) -> None:
     """Revoke a token, by its NAME or id: within a second, also where somebody has signed in with it."""
     from tracegrade.access.tokens import revoke_token

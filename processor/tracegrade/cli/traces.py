@@ -19,7 +19,6 @@ from tracegrade.cli.output import (
     print_rows,
     print_table,
     print_text,
-    reports_errors,
     styled,
     tool_text,
 )
@@ -51,7 +50,6 @@ command.add_command(delete)
 @limit_option
 @tenant_reading_options
 @format_option
-@reports_errors
 def list_(settings: ReadSettings, output_format: str, limit: int, query: TracesQuery) -> None:
     """List traces, the last judged first."""
     from tracegrade.queries.lists import traces_page, with_whole_ids
@@ -101,7 +99,6 @@ def _outcome_counts(head: "TraceHead") -> Styled:
 @run_option
 @tenant_reading_options
 @format_option
-@reports_errors
 def show(settings: ReadSettings, output_format: str, trace: str, run: str) -> None:
     """Show a trace with its spans, tool calls and evaluations; or a session with its traces and evaluations.
 
@@ -143,7 +140,6 @@ def show(settings: ReadSettings, output_format: str, trace: str, run: str) -> No
 @limit_option
 @output_option
 @tenant_reading_options
-@reports_errors
 def export(
     settings: ReadSettings,
     named: tuple[str, ...],

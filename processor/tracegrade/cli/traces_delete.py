@@ -15,7 +15,6 @@ from tracegrade.cli.output import (
     print_json,
     print_line,
     print_lines,
-    reports_errors,
 )
 from tracegrade.cli.process import make_files_private
 from tracegrade.cli.settings import settings_options
@@ -42,7 +41,6 @@ _LOOK_EVERY_S = 0.1
 @wait_option
 @settings_options
 @format_option
-@reports_errors
 def delete(
     config: "Config",
     output_format: str,

@@ -17,7 +17,6 @@ from tracegrade.cli.output import (
     print_line,
     print_lines,
     print_table,
-    reports_errors,
 )
 from tracegrade.cli.settings import settings_options
 from tracegrade.display import count, json_text, judged_score_text, time_text
@@ -51,7 +50,6 @@ _UNKNOWN = """Trace {} is not in the store. It may
 @tenant_option
 @settings_options
 @format_option
-@reports_errors
 def command(
     config: "Config",
     output_format: str,

@@ -22,7 +22,6 @@ from tracegrade.cli.output import (
     print_source_report,
     print_table,
     progress,
-    reports_errors,
 )
 from tracegrade.cli.settings import settings_options
 from tracegrade.display import count, time_text
@@ -72,7 +71,6 @@ def command() -> None:
 @tenant_option
 @jobs_option
 @settings_options
-@reports_errors
 def save(
     name: str,
     sources: tuple[str, ...],
@@ -221,7 +219,6 @@ def _contents(saved: "SavedBaseline") -> str:
 
 @command.command("list")
 @format_option
-@reports_errors
 def list_(output_format: str) -> None:
     """List the saved baselines of this folder. JSON: {name, path, source, saved, git_revision, tracegrade, problem}."""
     from tracegrade.compare.gate.baseline_file import read_baseline
@@ -262,7 +259,6 @@ def list_(output_format: str) -> None:
 @command.command()
 @click.argument("name", metavar="NAME|FILE")
 @format_option
-@reports_errors
 def show(name: str, output_format: str) -> None:
     """Show a saved baseline: what it was saved from, and how often each rule passed. JSON: the file as one line."""
     from tracegrade.compare.gate.baseline_file import read_baseline

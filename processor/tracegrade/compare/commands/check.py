@@ -12,7 +12,7 @@ import click
 
 from tracegrade.cli.gate_options import AskedGate, gate_options
 from tracegrade.cli.judging import jobs_option, judged_here
-from tracegrade.cli.output import print_line, print_lines, reports_errors
+from tracegrade.cli.output import print_line, print_lines
 from tracegrade.cli.process import temporary_folder
 from tracegrade.cli.replay import Asked, judged_as_asked
 from tracegrade.cli.replay_run import asked_run, run_options
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     metavar="FOLDER",
     help="Keep the traces that came in this folder, which must be empty: files that 'replay' and 'baseline save' read.",
 )
-@reports_errors
 def command(
     words: tuple[str, ...],
     rule_paths: tuple[str, ...],

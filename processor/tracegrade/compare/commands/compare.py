@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracegrade.cli.options import query_options
-from tracegrade.cli.output import progress, reports_errors
+from tracegrade.cli.output import progress
 from tracegrade.cli.reports import REPORT_FORMATS
 from tracegrade.cli.settings import ReadSettings, reading_options
 from tracegrade.compare.query import SidesQuery
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     help="Tables, one JSON object, or a report for CI; markdown is for a pull request.",
 )
 @reading_options
-@reports_errors
 def command(
     a: str,
     b: str,

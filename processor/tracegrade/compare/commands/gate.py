@@ -8,7 +8,7 @@ import click
 
 from tracegrade.cli.gate_options import AskedGate, gate_options
 from tracegrade.cli.options import query_options
-from tracegrade.cli.output import print_json, print_line, print_lines, progress, reports_errors
+from tracegrade.cli.output import print_json, print_line, print_lines, progress
 from tracegrade.cli.replay_summary import EXITS, gate_line, print_gate, print_rules
 from tracegrade.cli.reports import REPORT_FORMATS, report
 from tracegrade.cli.settings import settings_options
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     show_default=True,
     help="A table, one JSON object, or a report for CI; markdown is for a pull request.",
 )
-@reports_errors
 def command(
     side: str,
     rule_paths: tuple[str, ...],

@@ -8,7 +8,7 @@ import click
 
 from tracegrade.cli.judging import jobs_option
 from tracegrade.cli.options import query_options
-from tracegrade.cli.output import EXIT_CANNOT_TELL, print_json, print_lines, progress, reports_errors
+from tracegrade.cli.output import EXIT_CANNOT_TELL, print_json, print_lines, progress
 from tracegrade.cli.rule_paths import reading_with
 from tracegrade.cli.settings import settings_options
 from tracegrade.model.errors import CannotTell
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     help="Tables, one JSON object, or Markdown for a pull request.",
 )
 @settings_options
-@reports_errors
 def backtest(
     config: "Config",
     paths: tuple[str, ...],

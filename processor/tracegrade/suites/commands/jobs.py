@@ -18,7 +18,6 @@ from tracegrade.cli.output import (
     print_rows,
     print_text,
     progress,
-    reports_errors,
     styled,
 )
 from tracegrade.cli.process import make_files_private
@@ -49,7 +48,6 @@ def command() -> None:
 @click.option("--all", "shows_all", is_flag=True, help="Also those that ended, the latest 100 of them.")
 @reading_options
 @format_option
-@reports_errors
 def list_(settings: ReadSettings, output_format: str, tenant: str, shows_all: bool) -> None:
     """List jobs that wait or run, the latest first.
 
@@ -92,7 +90,6 @@ def list_(settings: ReadSettings, output_format: str, tenant: str, shows_all: bo
 @click.option("--events", "shows_events", is_flag=True, help="Show everything that happened in it, as JSON.")
 @reading_options
 @format_option
-@reports_errors
 def show(
     settings: ReadSettings, output_format: str, tenant: str, job_id: str, follow: bool, shows_events: bool
 ) -> None:
@@ -119,7 +116,6 @@ def show(
 @click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
 @tenant_option
 @settings_options
-@reports_errors
 def cancel(config: "Config", tenant: str, job_ids: tuple[str, ...]) -> None:
     """Cancel jobs: requests to models that are under way are broken off. What is stored stays."""
     from tracegrade.suites.jobs.submit import cancel
@@ -134,7 +130,6 @@ def cancel(config: "Config", tenant: str, job_ids: tuple[str, ...]) -> None:
 @click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
 @tenant_option
 @settings_options
-@reports_errors
 def resume(config: "Config", tenant: str, job_ids: tuple[str, ...]) -> None:
     """Queue jobs again that failed or were cancelled: they go on with what they have not stored."""
     from tracegrade.suites.jobs.submit import resume

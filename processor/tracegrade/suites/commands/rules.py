@@ -7,7 +7,7 @@ from typing import IO
 
 import click
 
-from tracegrade.cli.output import output_option, print_line, reports_errors
+from tracegrade.cli.output import output_option, print_line
 from tracegrade.cli.rule_paths import named_rules, paths_argument
 from tracegrade.suites.commands.asking import Asking, asking_options
 
@@ -21,7 +21,6 @@ from tracegrade.suites.commands.asking import Asking, asking_options
 )
 @click.option("--replace", is_flag=True, help="Overwrite an existing rule of that id.")
 @asking_options
-@reports_errors
 def import_(source: str, rule_id: str, folder: Path, answers: str | None, replace: bool, asking: Asking) -> None:
     """Make a rule from a suite, from a BFCL list, or from the tools of an MCP server.
 
@@ -55,7 +54,6 @@ def import_(source: str, rule_id: str, folder: Path, answers: str | None, replac
 @click.argument("name", metavar="ID|PATH")
 @paths_argument
 @output_option
-@reports_errors
 def export(name: str, paths: Sequence[str], output: IO[str]) -> None:
     """Write the cases of a rule as a suite, which 'rules import' can read again."""
     from tracegrade.suites.bfcl import export_bfcl

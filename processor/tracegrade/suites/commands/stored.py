@@ -17,7 +17,6 @@ from tracegrade.cli.output import (
     print_rows,
     print_table,
     print_text,
-    reports_errors,
     styled,
 )
 from tracegrade.cli.process import make_files_private
@@ -89,7 +88,6 @@ def write_suite(document: Mapping[str, Any], to: str, replace: bool) -> None:
 @tenant_option
 @reading_options
 @format_option
-@reports_errors
 def list_(settings: ReadSettings, output_format: str, tenant: str) -> None:
     """List the stored suites, the one made last first.
 
@@ -126,7 +124,6 @@ def list_(settings: ReadSettings, output_format: str, tenant: str) -> None:
 @tenant_option
 @reading_options
 @format_option
-@reports_errors
 def show(settings: ReadSettings, output_format: str, tenant: str, suite: str) -> None:
     """Show a stored suite, by its id or its name: what models are told, its tools, and its cases.
 
@@ -181,7 +178,6 @@ def show(settings: ReadSettings, output_format: str, tenant: str, suite: str) ->
 @click.option("--replace", is_flag=True, help="Overwrite FILE.")
 @tenant_option
 @reading_options
-@reports_errors
 def export(settings: ReadSettings, suite: str, output: str, replace: bool, tenant: str) -> None:
     """Write a stored suite, by its id or its name, as JSON: 'suite import' makes the same suite of it again."""
     from tracegrade.suites.stored import document_of
@@ -197,7 +193,6 @@ def export(settings: ReadSettings, suite: str, output: str, replace: bool, tenan
 @yes_option
 @tenant_option
 @reading_options
-@reports_errors
 def delete(settings: ReadSettings, suite: str, yes: bool, tenant: str) -> None:
     """Delete a stored suite, by its id or its name, with its cases. Runs that were made of it stay."""
     from tracegrade.suites.keeping import remove_suite
@@ -264,7 +259,6 @@ def _expected(body: Mapping[str, Any]) -> str:
 )
 @tenant_option
 @asking_options
-@reports_errors
 def import_(
     file: str | None,
     server: str | None,

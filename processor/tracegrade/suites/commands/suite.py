@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracegrade.cli.options import own_tenant_option
-from tracegrade.cli.output import EXIT_CANNOT_TELL, print_line, print_lines, progress, reports_errors
+from tracegrade.cli.output import EXIT_CANNOT_TELL, print_line, print_lines, progress
 from tracegrade.cli.process import make_files_private
 from tracegrade.cli.replay_run import described_run, print_run, read_labels, recorded
 from tracegrade.cli.settings import settings_options
@@ -108,7 +108,6 @@ _NOT_IN_NAMES = re.compile(r"[^\w.+-]+")
 )
 @own_tenant_option("Whose suite, experiment and job.")
 @settings_options
-@reports_errors
 def run(
     suite_path: str,
     model_names: tuple[str, ...],
