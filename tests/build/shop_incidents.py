@@ -11,7 +11,7 @@ from tracegrade.alert.diagnose.diagnose import with_diagnoses
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import Facts, Silence, StoredAlert, WaitingAlert, save_alert, save_silence, save_waiting
 from tracegrade.store.diagnosis import Slice
-from tracegrade.store.incidents import Incident, Notification, save_incident
+from tracegrade.store.incidents import Attempts, Incident, Notification, save_incident
 from tracegrade.store.open import open_store, reading
 
 FELL = "order-steps-out-of-order"
@@ -55,7 +55,7 @@ def store(folder: Path, members: Sequence[StoredAlert], *, silenced: bool = Fals
     engine = open_store(store_with(folder))
     starts_ns = members[0].starts_ns
     notified = {
-        name: Notification(state, starts_ns if state else 0, tries, error)
+        name: Notification(state, starts_ns if state else 0, tries, error, "high", _sent(starts_ns, tries, error))
         for name, (state, tries, error) in _NOTIFIED.items()
     }
     made = incident_of(*members, notified=notified)
@@ -72,6 +72,12 @@ def store(folder: Path, members: Sequence[StoredAlert], *, silenced: bool = Fals
             save_silence(connection, Silence("5e1f", {"rule": rule_id}, starts_ns, ends_ns, "we know: OPS-41"))
     engine.dispose()
     return told
+
+
+def _sent(starts_ns: int, tries: int, error: str) -> list[Attempts]:
+    """One that was taken, or so many that were refused, a minute apart."""
+    until_ns = starts_ns + max(0, tries - 1) * 60 * SECOND
+    return [Attempts("firing", "high", starts_ns, until_ns, max(1, tries), error)]
 
 
 def _with_words(told: StoredAlert, given: StoredAlert) -> StoredAlert:

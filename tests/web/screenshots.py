@@ -23,6 +23,7 @@ from build.shop_incidents import fall, over, store, store_waiting
 from build.shop_runs import store_experiments
 from build.site import Site, serving
 from suites.build.suite_runs import store_suite_runs
+from tracegrade.alert.noting import Author, acknowledge, comment, own
 from tracegrade.model.session import session_trace_id
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert
@@ -73,15 +74,27 @@ def _filled(folder: Path, one_incident: bool) -> dict[str, str]:
     example = json.loads(EXAMPLE.read_text(encoding="utf-8"))
     suite = f"/suites/{add_suite(sqlite_url(folder), 'default', example, now_ns).suite.id}"
     suites = {"suite": suite, "suite-edit": f"{suite}/edit", "suite-case": f"{suite}/cases/tower"}
-    return (
-        _views()
-        | suites
-        | {
-            name: f"/incidents/{store(folder, members, silenced=name == 'incident-many').id}"
-            for name, members in _incidents(rules, now_ns).items()
-            if name == "incident" or not one_incident
-        }
-    )
+    incidents = {
+        name: store(folder, members, silenced=name == "incident-many").id
+        for name, members in _incidents(rules, now_ns).items()
+        if name == "incident" or not one_incident
+    }
+    if not one_incident:
+        _act(sqlite_url(folder), incidents["incident-bound"], now_ns)
+    silences = {
+        "silence": f"/silences/new?incident={incidents['incident']}",
+        "silence-new": "/silences/new?rule=x",
+    }
+    return _views() | suites | silences | {name: f"/incidents/{id_}" for name, id_ in incidents.items()}
+
+
+def _act(url: str, incident_id: str, now_ns: int) -> None:
+    """What people do about an incident."""
+    ann, bob = (Author(name, None, lambda text, tenant: text) for name in ("user: ann@shop.example", "on-call"))
+    acknowledge(url, incident_id, bob, now_ns - 40 * 60 * SECOND)
+    own(url, incident_id, ann, now_ns - 30 * 60 * SECOND)
+    said = "The stock service holds a lock since 1.5.0.\nRolling back; see OPS-41."
+    comment(url, incident_id, ann, said, now_ns - 20 * 60 * SECOND)
 
 
 def _incidents(rules: RuleSet, now_ns: int) -> dict[str, list[StoredAlert]]:

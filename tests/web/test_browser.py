@@ -14,6 +14,7 @@ from build.shop import GOOD, SECOND, WRONG_ORDER, WRONG_QUANTITY, fill, order
 from build.shop_incidents import fall, over, store, store_waiting
 from build.shop_runs import store_run
 from build.site import Site
+from tracegrade.alert.noting import Author, acknowledge, comment, own
 from tracegrade.model.session import session_trace_id
 from tracegrade.suites.keeping import add_suite
 from tracegrade.suites.web.api.suites import EXAMPLE
@@ -69,7 +70,17 @@ def _paths(shop: Site) -> list[str]:
     members = fall(shop.rules, time.time_ns(), 3.0)
     firing = store(shop.config.data_path, members, silenced=True)
     store_waiting(shop.config.data_path, time.time_ns())
-    return [*PATHS, *RUNS, *_suite_paths(shop), f"/incidents/{firing.id}"]
+    act(shop.store_url, firing.id)
+    silences = (f"/silences/new?incident={firing.id}", "/silences/new?service=shoop", "/silences/new")
+    return [*PATHS, *RUNS, *_suite_paths(shop), f"/incidents/{firing.id}", *silences]
+
+
+def act(url: str, incident_id: str) -> None:
+    """What people do about an incident: they acknowledge it, own it, and say much in one word."""
+    author, now_ns = Author("local", None, lambda text, tenant: text), time.time_ns()
+    acknowledge(url, incident_id, author, now_ns)
+    own(url, incident_id, author, now_ns)
+    comment(url, incident_id, author, "a-lock-" * 40, now_ns)
 
 
 def _suite_paths(shop: Site) -> list[str]:

@@ -102,6 +102,8 @@ def test_an_incident_is_told_whole(site: Site) -> None:
     assert "release 1.5.0: pass rate fell from" in page
     assert "pager firing," in page
     assert "chat not yet ! answered 503 tried 3 times" in page
+    assert "! refused firing, high, 3 times:" in page
+    assert "✓ took firing, high:" in page
     trace_id = firing.lead.facts.worst[0]
     assert f'href="/traces/{trace_id}?rule={FELL}"' in html
     assert site.get(f"/traces/{trace_id}").status == 200
@@ -129,6 +131,19 @@ def test_the_curve_is_readable_without_seeing_it(site: Site) -> None:
     assert "before 97.2%" in text_of(curve)
     rows = re.findall(r"<tr><td><time", html)
     assert len(rows) == curve.count("<circle") > 5
+
+
+def test_a_short_incident_fills_the_curve_and_the_day_before_is_shown_below(site: Site) -> None:
+    def shaded(address: str) -> list[float]:
+        """Of each large curve, how much of its width is that of the incident, in per cent."""
+        curves = re.findall(r'<svg class="curve" .*?</svg>', site.get(address).text, re.DOTALL)
+        return [float(re.search(r'class="during"[^>]* width="([\d.]+)', curve)[1]) for curve in curves]  # type: ignore[index]
+
+    firing = store(site.config.data_path, _fall(site))
+    near, wide = shaded(f"/incidents/{firing.id}")
+    assert near > 40 > 20 > wide
+    long_ago = store(site.config.data_path, fall(site.rules, time.time_ns(), 14.0))
+    assert len(shaded(f"/incidents/{long_ago.id}")) == 1
 
 
 def test_references_are_links_only_to_web_pages(site: Site) -> None:

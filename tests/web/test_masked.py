@@ -98,6 +98,7 @@ def addresses(place: Place, path: str) -> list[str]:
         "/suites/{suite_id}": [f"/suites/{place.suite}?all=1"],
         "/evals/new": [f"/evals/new?again={JOB}"],
         "/silences/new": [f"/silences/new?incident={place.incident}"],
+        "/rules/{rule_id}/tests.zip": [f"/rules/{RULE}/tests.zip?trace_id={one}"],
     }
     assert not any("{" in address for address in found), f"say what stands for the names in {path}"
     return [*found, *more.get(path, [])]
@@ -117,6 +118,7 @@ SHOWS = {
     "/traces/{trace_id}",
     "/traces/{trace_id}/spans/{span_id}",
     "/traces/{trace_id}/tests/{rule_id}.zip",
+    "/rules/{rule_id}/tests.zip",
     "/traces/{trace_id}/trace.json",
     "/traces/{trace_id}/trace.otlp.jsonl",
     "/sessions/{trace_id}",

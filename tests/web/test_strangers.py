@@ -152,7 +152,7 @@ QUERIES = {
     "/api/v1/rates": RANGE, "/api/v1/trends": f"{RANGE}&step=1d", "/compare": "a=prompts/1&b=prompts/2&full=1",
     "/compare/traces": "a={trace_id}&b={trace_id}", "/api/v1/compare": "a=prompts/1&b=prompts/2&full=true",
     "/api/v1/runs": "experiment=prompts", "/evals/new": "again={id}",
-    "/silences/new": "incident={incident_id}",
+    "/silences/new": "incident={incident_id}", "/rules/{rule_id}/tests.zip": "trace_id={trace_id}",
 }  # fmt: skip
 PAGES_OF_A_TIME = {"/", "/traces", "/rules", "/rules/{rule_id}", "/alerts", "/sessions", "/ingest"}
 
@@ -368,7 +368,7 @@ def test_new_results_of_others_are_not_told(full: World, served: Site, monkeypat
         StoreWriter(engine).write([judged(99)])
         engine.dispose()
         await asyncio.wait_for(of_all.after(all_of_it), 600)
-        return first, all_of_it, of_one._read()
+        return first, all_of_it, of_one._mark()
 
     first, all_of_it, after = asyncio.run(marks())
     assert first == after != all_of_it

@@ -42,6 +42,13 @@ if TYPE_CHECKING:
     help="Make the traces cases of this suite instead, in suites/NAME.json or FILE; with --rule, a trace that fails it "
     "becomes a case that expects what the rule does.",
 )
+@click.option(
+    "--from",
+    "download",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Add the tests of this download of the page, instead of traces of the store.",
+)
 @click.option("--failing", metavar="ID", help="The newest traces on which this rule failed, instead of TRACE_IDs.")
 @click.option("--since", type=TIME, help="With --failing: only first received at this time or later.")
 @click.option(
@@ -70,6 +77,7 @@ def command(
     rule_id: str | None,
     rule_paths: tuple[str, ...],
     suite: str | None,
+    download: Path | None,
     failing: str | None,
     since: int | None,
     limit: int,
@@ -90,14 +98,22 @@ def command(
     before, or nothing is written. If the rule has no failing or no passing trace yet, the newest one that is stored is
     written as well.
 
+    With --from, the tests that the page made of chosen traces are added instead, as they are.
+
     JSON: one line for each trace: {trace_id, rule, status, test, expect, known_gap, files, spans, spans_before, kept,
-    redacted, not_redacted, message}; with --suite {case, suite, status, redacted}.
+    redacted, not_redacted, message}; with --suite {case, suite, status, redacted};
+    with --from, one for each test: {rule, status, test, traces}.
 
     Exit code 1: a test that was written does not hold.
     """
     from tracegrade.history.promote.promotion import How
     from tracegrade.history.promote.rule_test_files import write
 
+    if download is not None:
+        if trace_ids or suite or failing or expect or keep or known_gap or no_redact:
+            raise click.UsageError("--from takes the tests as they are; --rule, --rules and --dry-run alone go with it")
+        _add_download(config, download, rule_id, rule_paths, dry_run, output_format)
+        return
     search = Search(trace_ids, since, limit, distinct is not None, tenant)
     if suite is not None and (expect or keep):
         raise click.UsageError("--expect and --keep are for tests of a rule; leave them out with --suite")
@@ -120,7 +136,50 @@ def command(
         print_json(_item_json(item, rule, files, dry_run) for item in items)
     else:
         _print(items, files, dry_run)
-    if files.files and not dry_run and not _tests_hold(rule, rule_set.paths[rule.id], items, config, output_format):
+    new = {f"{trace.trace_id.hex()}.json" for item in items if item.promotion for trace in item.promotion.traces}
+    if files.files and not dry_run and not _tests_hold(rule, rule_set.paths[rule.id], new, config, output_format):
+        sys.exit(EXIT_FAILED)
+
+
+def _add_download(
+    config: "Config", path: Path, rule_id: str | None, rule_paths: Sequence[str], dry_run: bool, output_format: str
+) -> None:
+    """Add the tests of a download beside their rule, but for those of traces that are tests already."""
+    from tracegrade.history.promote.download import unpacked
+    from tracegrade.history.promote.rule_test_files import RuleTestFiles, check_place, traces_of, write
+
+    found = unpacked(path)
+    if rule_id not in (None, found.rule_id):
+        raise click.UsageError(f"{path} holds tests of rule {found.rule_id}, not of {rule_id}")
+    rule_set = config.load_rules(rule_paths)
+    (rule,) = rules_of_id(rule_set, found.rule_id)
+    place = Path(rule_set.paths[rule.id])
+    check_place(place, rule_paths or config.rules.paths)
+    files = RuleTestFiles.beside(place)
+    added: set[str] = set()
+    lines = []
+    entries = found.tests.value if isinstance(found.tests.value, list) else []
+    for entry in entries:
+        if not isinstance(entry, dict):  # validated
+            continue
+        names = [str(name) for name in traces_of(entry)]
+        there = any(files.has(name.removesuffix(".json")) is not None for name in names)
+        if not there:
+            files.add_entry(entry, {name: found.traces[name] for name in names})
+            added.update(names)
+        status = "there" if there else "would_write" if dry_run else "written"
+        lines.append({"rule": rule.id, "status": status, "test": entry.get("description"), "traces": names})
+    if not dry_run:
+        write(files.files)
+    if output_format == "json":
+        print_json(lines)
+    else:
+        for line in lines:
+            if line["status"] == "there":
+                print_line(f"Is a test already: {line['test']}")
+        for written in files.files:
+            print_line(f"{'would write' if dry_run else 'wrote'} {written}")
+    if added and not dry_run and not _tests_hold(rule, rule_set.paths[rule.id], added, config, output_format):
         sys.exit(EXIT_FAILED)
 
 
@@ -253,11 +312,10 @@ def _notes(item: "Item") -> list[str]:
     return notes
 
 
-def _tests_hold(rule: "Rule", path: str, items: "Sequence[Item]", config: "Config", output_format: str) -> bool:
-    """Whether the tests that were written hold, as ``rules test`` runs them; prints how it went."""
+def _tests_hold(rule: "Rule", path: str, new: set[str], config: "Config", output_format: str) -> bool:
+    """Whether the tests of the `new` trace files hold, as ``rules test`` runs them; prints how it went."""
     from tracegrade.pipeline.rule_tests import run_tests
 
-    new = {f"{trace.trace_id.hex()}.json" for item in items if item.promotion for trace in item.promotion.traces}
     results = [
         one for one in run_tests(rule, Path(path), config.traces) if one.test and new.intersection(one.test.traces)
     ]

@@ -23,6 +23,11 @@ _LONGER_THAN_INCIDENT = 2
 _AFTER = 0.25
 _LEAST_AFTER_NS = 2 * _HOUR_NS
 
+# The time near it: as long before as it lasts, shown where that is at most this part of the whole, and holds enough.
+_NEAR = 0.5
+_LEAST_NEAR_NS = _HOUR_NS // 2
+_LEAST_NEAR = 4
+
 _MOST_STEPS = 120
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080)
 # Fewer results make one value together with those after them, but not of a time longer than this part of the whole.
@@ -113,6 +118,27 @@ def watched_values(connection: Connection, alert: StoredAlert, count_incomplete:
     length_ns = until_ns - shown.since_ns
     values = list(_counted(shown) if is_count else _joined(what, shown, length_ns))
     return WatchedValues(shown.since_ns, until_ns, began_ns, shown.minutes, values, _usual(what, values), is_count)
+
+
+def values_near(
+    connection: Connection, alert: StoredAlert, count_incomplete: bool, wide: WatchedValues
+) -> WatchedValues | None:
+    """`wide`, which `watched_values` gave, of the time near the incident alone; None where it fills much of that time.
+
+    What was usual is that of `wide`; of numbers of results in shorter steps, it is not known.
+    """
+    ended_ns = wide.until_ns if alert.ends_ns is None else alert.ends_ns
+    length_ns = max(ended_ns - wide.began_ns, _LEAST_NEAR_NS)
+    since_ns, until_ns = wide.began_ns - length_ns, min(wide.until_ns, ended_ns + length_ns)
+    if until_ns - since_ns > _NEAR * (wide.until_ns - wide.since_ns):
+        return None
+    what = watched(connection, alert, count_incomplete, ended_ns)
+    steps = _steps_of(connection, what, (since_ns, until_ns), count_incomplete or wide.is_count)
+    values = list(_counted(steps) if wide.is_count else _joined(what, steps, until_ns - since_ns))
+    if len(values) < _LEAST_NEAR:
+        return None
+    usual = None if wide.is_count else wide.usual
+    return WatchedValues(steps.since_ns, until_ns, wide.began_ns, steps.minutes, values, usual, wide.is_count)
 
 
 def _steps_of(connection: Connection, what: Watched, period: Period, count_incomplete: bool) -> _Steps:

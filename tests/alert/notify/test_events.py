@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
+from build.listening import LINKS, PAGE
 from build.stored_alerts import ALERT, INCIDENT, incident
 from tracegrade.alert.notify.events import AlertEvents, event
 from tracegrade.alert.notify.message import summary
@@ -92,6 +94,15 @@ def test_a_firing_and_its_end_are_events_of_the_service(loop: asyncio.AbstractEv
         "tracegrade.alert.changed": ["release 1.1 first seen at 00:00 UTC"],
         "tracegrade.alert.members": [summary(ALERT)],
     }
+
+
+def test_an_event_links_to_the_page_of_its_incident_where_that_is_known() -> None:
+    def links_of(encoded: bytes) -> list[str]:
+        attributes = LogRecord.FromString(encoded).attributes
+        return [one.value.string_value for one in attributes if one.key == "tracegrade.alert.url"]
+
+    assert links_of(event(INCIDENT, LINKS)) == [PAGE]
+    assert links_of(event(INCIDENT)) == []
 
 
 def test_the_same_alert_is_the_same_event() -> None:

@@ -5,6 +5,7 @@ import asyncio
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, SeverityNumber
 
 from tracegrade import semconv
+from tracegrade.alert.notify.links import NO_LINKS, Links
 from tracegrade.alert.wording import headline, summary
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.signal import Signal
@@ -35,21 +36,23 @@ class AlertEvents:
     resend_s: float | None = None
     records = True
 
-    def __init__(self, name: str, client: Exports, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, name: str, client: Exports, loop: asyncio.AbstractEventLoop, links: Links = NO_LINKS) -> None:
         """Prepare.
 
         Args:
             name: the exporter's place in the settings.
             client: used in `loop`; the caller closes it.
             loop: runs in another thread than the one that calls `send`.
+            links: what events link to.
         """
+        self._links = links
         self.name = name
         self._client = client
         self._loop = loop
 
     def send(self, incident: Incident, now_ns: int) -> str | None:
         """Send `incident`. Returns None when it was taken, else why not. Blocks."""
-        for request in requests([Item(0, _resource(incident.clearest), [event(incident)])]):
+        for request in requests([Item(0, _resource(incident.clearest), [event(incident, self._links)])]):
             sent = asyncio.run_coroutine_threadsafe(self._client.export(Signal.LOGS, request.payload), self._loop)
             answer = sent.result(_PATIENCE_S)
             if answer.kind != "sent" or answer.rejected:
@@ -60,7 +63,7 @@ class AlertEvents:
         """Does nothing: no connection is kept open."""
 
 
-def event(incident: Incident) -> bytes:
+def event(incident: Incident, links: Links = NO_LINKS) -> bytes:
     """The encoded log record of an incident that begins, or is over."""
     alert, facts = incident.clearest, incident.clearest.facts
     is_over = incident.ends_ns is not None
@@ -95,6 +98,8 @@ def event(incident: Incident) -> bytes:
     }
     if facts.was is not None:
         pairs[semconv.ALERT_WAS] = facts.was + 0.0
+    if page := links.incident(incident.id):
+        pairs[semconv.ALERT_URL] = page
     if alert.agent:
         pairs[semconv.AGENT_NAME] = alert.agent
     encoded = b"".join([attribute(LOG_RECORD_ATTRIBUTES, key, value) for key, value in pairs.items()])

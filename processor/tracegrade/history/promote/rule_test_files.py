@@ -58,7 +58,7 @@ class RuleTestFiles:
     def has(self, trace_id: str) -> int | None:
         """The line at which a test of this trace stands; None where there is none."""
         for place, entry in enumerate(self._entries):
-            if isinstance(entry, dict) and f"{trace_id}.json" in _traces(entry):
+            if isinstance(entry, dict) and f"{trace_id}.json" in traces_of(entry):
                 return self._document.position((place,))[0] if self._document is not None else 1
         return None
 
@@ -74,7 +74,8 @@ class RuleTestFiles:
         Raises:
             NotPossible: an entry cannot be put at the end of this tests.yaml.
         """
-        names = [path.name for path in self.of(promoted)]
+        texts = {path.name: _file_of(trace) for path, trace in zip(self.of(promoted), promoted.traces, strict=True)}
+        names = [*texts]
         entry: dict[str, JsonValue] = {
             "description": promoted.description,
             "trace": names[0] if len(names) == 1 else [*names],
@@ -82,9 +83,12 @@ class RuleTestFiles:
         }
         if promoted.known_gap:
             entry["known_gap"] = promoted.known_gap
+        self.add_entry(entry, texts)
+
+    def add_entry(self, entry: dict[str, JsonValue], texts: Mapping[str, str]) -> None:
+        """A test as `tests.yaml` has it, and the texts of its traces by their file names. Raises as `add`."""
         self._append(entry)
-        for path, trace in zip(self.of(promoted), promoted.traces, strict=True):
-            self.files[path] = _file_of(trace)
+        self.files |= {self.path.parent / "traces" / name: text for name, text in texts.items()}
         self.files.pop(self.path, None)
         self.files[self.path] = self._text  # last: an entry names traces that are there
 
@@ -120,7 +124,8 @@ def _file_of(trace: Trace) -> str:
     return trace_file([to_json(request) for request in requests_of(trace)])
 
 
-def _traces(entry: Mapping[str, JsonValue]) -> Sequence[JsonValue]:
+def traces_of(entry: Mapping[str, JsonValue]) -> Sequence[JsonValue]:
+    """The file names of the traces of an entry."""
     named = entry.get("trace")
     return named if isinstance(named, list) else [named]
 

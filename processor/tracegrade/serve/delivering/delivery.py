@@ -150,7 +150,9 @@ class DeliveryThread:
     def _alerts(self, clients: dict[str, OtlpClient]) -> AlertLoop:
         settings = self._config.alerts
         loop = self._background.loop
-        events = [AlertEvents(f"{OF_EXPORTERS}{name}", client, loop) for name, client in clients.items()]
+        events = [
+            AlertEvents(f"{OF_EXPORTERS}{name}", client, loop, settings.links) for name, client in clients.items()
+        ]
         exporters = {f"{OF_EXPORTERS}{name}": exporter for name, exporter in self._config.exporters.items()}
         recipients = Recipients(
             [*channels(settings), *events], {**settings.channels, **exporters}, self._config.judge.include_values

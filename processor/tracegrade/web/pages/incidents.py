@@ -42,7 +42,7 @@ from tracegrade.web.render import page
 from tracegrade.web.rights import token_of
 from tracegrade.web.sources import sources_of
 from tracegrade.web.view import iso_text
-from tracegrade.web.watched_values import WatchedValues, watched_values
+from tracegrade.web.watched_values import WatchedValues, values_near, watched_values
 
 # Each curve is a read of its own; the others are told in words.
 _MOST_CURVES = 10
@@ -78,6 +78,7 @@ def show(request: Request) -> Response:
         silences = seen_by(caller, stored_silences(connection, now_ns))
         lead = incident.clearest
         found = watched_values(connection, lead, lead.rule_id in counting, now_ns)
+        near = values_near(connection, lead, lead.rule_id in counting, found) or found
         members = _members(connection, incident, found, counting, now_ns)
     (shown,) = shown_incidents([incident], silences, now_ns)
     rule = rule_set.rule(lead.rule_id)
@@ -90,11 +91,13 @@ def show(request: Request) -> Response:
         lead=lead,
         figures=figures(lead),
         evidence=evidence(lead),
-        curve=_curve(lead, found),
+        curve=_curve(lead, near),
+        near=near,
+        wide=Markup("") if near is found else _curve(lead, found),
         found=found,
         watched=watched_text(lead, found),
         usual=None if found.usual is None else [shown_value(lead, value, found.is_count) for value in found.usual],
-        values=[(value, shown_value(lead, value.value, found.is_count)) for value in found.values],
+        values=[(value, shown_value(lead, value.value, found.is_count)) for value in near.values],
         as_of=f"as of {moment_text(lead.facts.causes_as_of_ns or lead.starts_ns)}",
         causes_since_ns=lead.facts.causes_since_ns or found.began_ns,
         bad=bad_results(lead),
@@ -110,6 +113,7 @@ def show(request: Request) -> Response:
         may_accept=caller.may("admin"),
         may_silence=caller.may("admin"),
         may_review=caller.may("review"),
+        may_download=caller.may("read-values") and rule is not None,
         did=_DID,
         runbook=sources.config.alerts.links.runbook(lead.rule_id),
         author=author_of(request).name,

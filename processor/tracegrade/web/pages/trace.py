@@ -1,11 +1,8 @@
 """``/traces/{trace_id}``: one trace, its judgement, conversation and spans, and its downloads."""
 
-import io
-import zipfile
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection
@@ -24,15 +21,12 @@ from tracegrade.extract.joining import join
 from tracegrade.extract.registry import in_force
 from tracegrade.extract.trace_context import ExtractionContext, SubjectContext
 from tracegrade.history.earlier_turns import Turns
-from tracegrade.history.promote.beside_rule import Promoter
-from tracegrade.history.promote.promotion import How
-from tracegrade.history.promote.rule_test_files import RuleTestFiles
 from tracegrade.history.runs.experiments import check_stored
 from tracegrade.history.stored_json import otlp_lines, stored_json
 from tracegrade.history.why import derived_pairs, read_judgement
 from tracegrade.judge import Evidences
 from tracegrade.match.select import SUBJECTS, subjects_of
-from tracegrade.model.errors import NotFound, NotPossible
+from tracegrade.model.errors import NotFound
 from tracegrade.model.evaluation import Decision, Evaluation
 from tracegrade.model.session import session_trace_id
 from tracegrade.model.span import Span
@@ -41,7 +35,6 @@ from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace import close_reason_text
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.rule.evaluation_spec import EvaluationSpec
-from tracegrade.rule.load import tests_path
 from tracegrade.rule.prices import Prices
 from tracegrade.rule.rule import Rule
 from tracegrade.store.heads import heads_of
@@ -157,23 +150,24 @@ def _span(stored: TraceResult, span_id: str, caller: Caller) -> ShownSpan:
 
 def download_json(request: Request) -> Response:
     """Everything stored of the trace, as ``tracegrade traces show --format json`` prints it; needs ``read-values``."""
-    stored = _to_download(request)
-    return _download(json_text(stored_json(stored)), "application/json", f"{stored.trace.trace_id}.json")
+    stored = _todownload(request)
+    return download(json_text(stored_json(stored)), "application/json", f"{stored.trace.trace_id}.json")
 
 
 def download_otlp(request: Request) -> Response:
     """The trace as OTLP/JSON, as ``tracegrade traces export`` writes it; needs ``read-values``."""
-    stored = _to_download(request)
-    return _download("".join(otlp_lines(stored)), "application/jsonl", f"{stored.trace.trace_id}.otlp.jsonl")
+    stored = _todownload(request)
+    return download("".join(otlp_lines(stored)), "application/jsonl", f"{stored.trace.trace_id}.otlp.jsonl")
 
 
-def _to_download(request: Request) -> TraceResult:
+def _todownload(request: Request) -> TraceResult:
     check_right(request, "read-values")
     with sources_of(request).store() as connection:
         return chosen_trace(connection, request)
 
 
-def _download(content: str | bytes, media_type: str, name: str) -> Response:
+def download(content: str | bytes, media_type: str, name: str) -> Response:
+    """A file that browsers save under `name`."""
     return Response(content, media_type=media_type, headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
 
@@ -355,33 +349,3 @@ def failing_rules(decisions: Sequence[Decision]) -> dict[str, list[str]]:
             if decision.pair.rule_id not in rules:
                 rules.append(decision.pair.rule_id)
     return found
-
-
-_SOME_DAY = (2026, 1, 1, 0, 0, 0)  # so that the same trace gives the same bytes
-
-
-def download_test(request: Request) -> Response:
-    """A zip of the trace, shortened and redacted, and a tests.yaml with its entry, in a folder named after the rule.
-
-    Needs the right ``read-values``. 404: no such trace, or no such rule in force. 409: the trace cannot be a test of
-    the rule; the answer says why.
-    """
-    check_right(request, "read-values")
-    sources = sources_of(request)
-    rule_id = request.path_params["rule_id"]
-    rule_set = sources.rule_set()
-    rule = next((rule for rule in rule_set.rules if rule.id == rule_id), None)
-    if rule is None:
-        raise HTTPException(404, f"Rule {rule_id} is not in force.")
-    with sources.store() as connection:
-        head = chosen_trace(connection, request).trace
-        files = RuleTestFiles(tests_path(Path(rule_id, "rule.yaml")))
-        try:
-            Promoter(connection, head.run, rule, sources.config.traces, How(), head.tenant).add(files, [head.own_id])
-        except NotPossible as error:
-            raise HTTPException(409, str(error)) from None
-    written = io.BytesIO()
-    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path, text in files.files.items():
-            archive.writestr(zipfile.ZipInfo(str(path), _SOME_DAY), text)
-    return _download(written.getvalue(), "application/zip", f"{rule_id}-{head.own_id.hex()}.zip")
