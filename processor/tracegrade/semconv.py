@@ -165,6 +165,8 @@ TRACELOOP_INPUT = "traceloop.entity.input"
 
 # LangGraph's metadata, as langchain-azure-ai writes them. Source: langchain-azure-ai 1.2.12, callbacks/tracers.
 LANGGRAPH_NODE = "metadata.langgraph_node"
+# The same in the metadata of every run. Source: langgraph 1.2, pregel/_algo.py.
+GRAPH_NODE = "langgraph_node"
 # The agent in whose run something happens, in the metadata of every run. Source: langchain 1.2, agents/factory.py.
 LANGCHAIN_AGENT = "lc_agent_name"
 

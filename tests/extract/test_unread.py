@@ -170,8 +170,9 @@ def test_a_span_that_a_dialect_reads_is_none_of_them() -> None:
         ([{"id": 1, "scope": "acme.llm"}, {"id": 2, "parent": 1, "attributes": {"tool.name": "find"}}], []),
         ([{"id": 1, "scope": "http"}], []),
         ([{"id": 1, "scope": "acme.llm", "attributes": {"gen_ai.operation.name": "create_agent"}}], []),
+        ([{"id": 1, "scope": "acme.mcp", "attributes": {"mcp.method.name": "initialize"}}], []),
     ],
-    ids=["a model call that is read", "only a name", "a call was read", "no agents at all", "an agent was made"],
+    ids=["a model call that is read", "only a name", "a call was read", "no agents at all", "an agent was made", "MCP"],
 )
 def test_scopes_of_models_and_agents_are_silent_when_no_call_is_read(
     spans: list[dict[str, Any]], scopes: list[str]
@@ -179,7 +180,8 @@ def test_scopes_of_models_and_agents_are_silent_when_no_call_is_read(
     assert extract(build.trace(spans)).silent_scopes == scopes
 
 
-_SAYS_TOOLS = {"gen_ai.operation.name": "chat", "gen_ai.response.finish_reasons": ["tool_calls"], "acme.input": "{}"}
+_CHAT = {"gen_ai.operation.name": "chat"}
+_SAYS_TOOLS = {**_CHAT, "gen_ai.response.finish_reasons": ["tool_calls"], "acme.input": "{}"}
 _TEXT = '[{"role": "assistant", "content": "I look."}]'
 
 
@@ -190,7 +192,9 @@ _TEXT = '[{"role": "assistant", "content": "I look."}]'
         ([{"id": 1, "attributes": {"gen_ai.operation.name": "chat", "gen_ai.output.messages": '["?"]'}}], "messages"),
         ([{"id": 1, "attributes": {"acme.kind": "llm", "acme.output": '{"said": ["?"]}'}}], "messages"),
         ([{"id": 1, "attributes": {"acme.kind": "llm"}, "events": [{"acme.output": {"body": '["?"]'}}]}], "messages"),
-        # Calls are announced and nowhere shown.
+        # Calls are announced and nowhere shown, be it that no content was recorded.
+        ([{"id": 1, "attributes": _SAYS_TOOLS}], "calls announced"),
+        ([{"id": 1, "attributes": {**_CHAT, "acme.stop_reason": "tool_use"}}], "calls announced"),
         ([{"id": 1, "attributes": {**_SAYS_TOOLS, "gen_ai.output.messages": _TEXT}}], "calls announced"),
         ([{"id": 1, "attributes": {**_SAYS_TOOLS, "gen_ai.input.messages": _TEXT}}], "calls announced"),
         ([{"id": 1, "attributes": {"gen_ai.operation.name": "chat", "gen_ai.tool.call.id": "c1"}}], "calls announced"),
@@ -207,7 +211,7 @@ _TEXT = '[{"role": "assistant", "content": "I look."}]'
         # Content that was not recorded, or is text alone, calls that are shown, and work of another kind.
         ([{"id": 1, "attributes": {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}}], ""),
         ([{"id": 1, "attributes": {"openinference.span.kind": "LLM", "output.value": "Hello."}}], ""),
-        ([{"id": 1, "attributes": _SAYS_TOOLS}], ""),
+        ([{"id": 1, "attributes": {**_SAYS_TOOLS, "gen_ai.response.finish_reasons": ["stop"]}}], ""),
         (
             [
                 {"id": 1, "attributes": {**_SAYS_TOOLS, "gen_ai.output.messages": _TEXT}},
@@ -270,7 +274,7 @@ def test_each_span_that_was_not_read_says_why_and_what_would_have_it_read() -> N
             "id": 4,
             "name": "chat",
             "parent": 1,
-            "attributes": {"gen_ai.operation.name": "chat", "gen_ai.response.finish_reasons": ["tool_calls"]},
+            "attributes": {"gen_ai.operation.name": "chat", "gen_ai.response.finish_reasons": ["stop"]},
         },
     ]
     found = spans_not_read(extract(build.trace(spans)))

@@ -5,6 +5,7 @@ import pytest
 import build
 from build import each
 from build.extractions import ROOT, SUB, TOOL, call_of, extraction_of, span_of
+from tracegrade.extract.extract import extract
 from tracegrade.match.facts import UNREADABLE_PROMPT
 from tracegrade.match.select import explain, match_trace
 from tracegrade.model.agent_run import AgentRun
@@ -464,3 +465,9 @@ def test_what_is_too_long_for_an_expression_is_not_evaluable(fields: dict[str, A
 
     assert judged(50_000) == [f"{why} is too long for the expressions of a clause"]
     assert judged(500) != judged(50_000)
+
+
+@each("scope", ["trace", "agent", "tool-call"])
+def test_a_trace_in_which_nothing_ran_has_nothing_to_judge(scope: str) -> None:
+    prepared = extract(build.trace([{"id": 1, "attributes": {"gen_ai.operation.name": "create_agent"}}]))
+    assert list(match_trace(RuleSet([build.rule(scope=scope)]), prepared)) == []

@@ -11,9 +11,8 @@ from tracegrade.extract.decode.values import first_text, is_masked, text_among
 from tracegrade.extract.extract import session_outside_keys
 from tracegrade.extract.reading import SESSION_WORDS
 from tracegrade.extract.registry import OURS, in_force
-from tracegrade.extract.runs import CREATE_AGENT, root_of
+from tracegrade.extract.runs import PREPARING, prepares, root_of
 from tracegrade.model.json_value import JsonValue
-from tracegrade.semconv import OPERATION_NAME
 
 
 class SessionUnclear(Exception):
@@ -54,7 +53,7 @@ def session_in(spans: Sequence[RawSpan], *, has_log_records: bool) -> str | None
 
 def _may_have_no_run(spans: Sequence[RawSpan]) -> bool:
     root = root_of(spans)
-    return root.may_hold(CREATE_AGENT) and root.decoded().attributes.get(OPERATION_NAME) == CREATE_AGENT
+    return any(map(root.may_hold, PREPARING)) and prepares(root.decoded())
 
 
 class _Attributes(NamedTuple):

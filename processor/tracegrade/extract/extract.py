@@ -14,7 +14,7 @@ from tracegrade.extract.nodes import Node, by_kind, enclose
 from tracegrade.extract.pairing import named_by_requests, pair
 from tracegrade.extract.reading import Dialect, Keys, SpanKind
 from tracegrade.extract.registry import OURS, in_force, read_safely
-from tracegrade.extract.runs import CREATE_AGENT, describe_runs, find_runs, root_of
+from tracegrade.extract.runs import describe_runs, find_runs, prepares, root_of
 from tracegrade.extract.shape.dialect import SHAPE
 from tracegrade.extract.shape.filling import fill
 from tracegrade.extract.shape.keys import function_key
@@ -148,10 +148,10 @@ def _among(keys: tuple[str, ...], found: set[str]) -> tuple[str, ...]:
 def _silent_scopes(spans: Sequence[Span], nodes: Sequence[Node]) -> list[str]:
     """The scopes of models and agents, whose nodes are given, in a trace without calls, and those that look so.
 
-    What makes an agent calls nothing: a scope that wrote nothing else is none of them.
+    What prepares an agent calls nothing: a scope that wrote nothing else is none of them.
     """
     found = {node.span.scope for node in nodes}
-    working = {span.scope for span in spans if span.attributes.get(s.OPERATION_NAME) != CREATE_AGENT}
+    working = {span.scope for span in spans if not prepares(span)}
     return sorted(found.union(filter(looks_like_gen_ai, working)))
 
 

@@ -133,6 +133,7 @@ class ToolEvents(NamedTuple):
 
 
 _LANGCHAIN_AGENT = re.compile(rf'"{s.LANGCHAIN_AGENT}": ?"([^"\\]+)"')
+_GRAPH_NODE = re.compile(rf'"{s.GRAPH_NODE}": ?"([^"\\]+)"')
 
 
 def _no_messages(span: Span) -> list[Message]:
@@ -266,19 +267,32 @@ class Dialect(NamedTuple):
     def langchain_agent(self, span: Span, keys: Keys) -> str:
         """The agent in whose run a span is by LangChain's metadata, in an object or flat; "" when these name none."""
         for key in self.agent_metadata:
-            raw = span.attributes.get(key)
-            # On every span: the name is looked for first, as searching for the pattern costs ten times as much, and
-            # reading all of the metadata a hundred times.
-            if isinstance(raw, str) and s.LANGCHAIN_AGENT in raw and (found := _LANGCHAIN_AGENT.search(raw)):
-                return found[1]
+            if found := langchain_agent_in(span.attributes.get(key)):
+                return found
         for key in keys.agent:
             if key.endswith(s.LANGCHAIN_AGENT):
                 return first_text(span, (key,))
         return ""
 
+    def graph_node(self, span: Span) -> str:
+        """The node of a graph of LangGraph's in which a span ran, by LangChain's metadata; "" when these name none."""
+        if place := first_text(span, (s.LANGGRAPH_NODE,)):
+            return place
+        texts = [raw for key in self.agent_metadata if isinstance(raw := span.attributes.get(key), str)]
+        return next((found[1] for text in texts if (found := _GRAPH_NODE.search(text))), "")
+
     def user_of(self, span: Span) -> str:
         """The same of its user."""
         return self.user(span) or (_text_in(span, self.metadata, USER_WORDS) if self.metadata else "")
+
+
+def langchain_agent_in(metadata: JsonValue) -> str:
+    """The agent that LangChain's metadata name, which are JSON text; "" when they name none."""
+    # On every span: the name is looked for first, as searching for the pattern costs ten times as much, and reading all
+    # of the metadata a hundred times.
+    if isinstance(metadata, str) and s.LANGCHAIN_AGENT in metadata and (found := _LANGCHAIN_AGENT.search(metadata)):
+        return found[1]
+    return ""
 
 
 def _text_in(span: Span, metadata: tuple[str, ...], words: tuple[str, ...]) -> str:

@@ -30,6 +30,7 @@ from tracegrade.extract.decode.values import canonical, decode, first_text, is_m
 from tracegrade.extract.messages import ASSISTANT_ROLES, USER_ROLES, last_text, read_messages
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import Keys, RequestedCall, SpanKind
+from tracegrade.extract.shape.dialect import SHAPE
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
@@ -42,8 +43,11 @@ _PROMPT_MEMBERS = ("task", "input", "prompt", "query", "question", "message", "u
 _STATE_MEMBERS = ("inputs", "outputs", "kwargs", "args")
 _DIALECT = attrgetter("dialect")
 _AROUND_AGENTS = ("invoke_workflow", "handle_conversation_turn")
-CREATE_AGENT = "create_agent"
-"""The operation of making an agent, which is no run of it."""
+_CREATE_AGENT = "create_agent"
+_CREATE_WORKFLOW = "workflow.build"  # Agent Framework's
+_CALL_TOOL = "tools/call"  # the only method of MCP that is work of an agent
+PREPARING = (_CREATE_AGENT, _CREATE_WORKFLOW, s.MCP_METHOD)
+"""Texts of which one stands in every span that only prepares an agent's work."""
 _ANSWER_MEMBERS = ("raw", "final_output", "output", "answer", "response", "result", "content", "text", "_value")
 
 
@@ -51,7 +55,8 @@ def find_runs(top_down: Sequence[Node], of_kind: Mapping[SpanKind, Sequence[Node
     """Decide which agent nodes are runs, name them, and set the run of every node.
 
     An agent span that no attribute names is a run only if it is outermost or has tool calls of its own: some
-    instrumentations tag every graph node called "agent". One without calls and chats of its own that encloses such a
+    instrumentations tag every graph node called "agent". One that only shape takes for an agent is none where it does
+    nothing and other agents work. One without calls and chats of its own that encloses such a
     run is a wrapper, and one directly below or beside an agent of the same name is the same agent, shown twice: the
     outermost of them is the run. One that goes on where the one before it asked for calls is the next turn of its run.
 
@@ -96,10 +101,14 @@ def find_runs(top_down: Sequence[Node], of_kind: Mapping[SpanKind, Sequence[Node
                 says[outer] = outer.agent
                 named.add(outer)
                 outer = outer.parent
+    working = named | busy | chatty
+    idle: set[Node] = set()  # called agents by a word of a key, and without work: parts of a framework, beside agents
+    if working.intersection(agents):
+        idle = {node for node in agents if node.dialect is SHAPE and node not in working}
     for node in top_down:
         above = node.parent
         node.run = above.run if above is not None else None
-        if node.kind != "agent" or node in beside or node in routing:
+        if node.kind != "agent" or node in beside or node in routing or node in idle:
             continue
         if node in goes_on:
             node.run = goes_on[node].run
@@ -188,11 +197,16 @@ def _routing(agents: Sequence[Node], nodes: Sequence[Node]) -> set[Node]:
     found = {
         node
         for node in agents
-        if node.parent is not None
-        and (place := node.span.attributes.get(s.LANGGRAPH_NODE)) is not None
-        and place != node.agent
+        if node.span.parent_span_id and (place := node.dialect.graph_node(node.span)) and place != node.agent
     }
     return found.difference(node.parent for node in nodes if node.parent is not None) if found else found
+
+
+def prepares(span: Span) -> bool:
+    """Whether a span makes an agent or a workflow, or is a request of MCP that calls no tool: no run of an agent."""
+    if span.attributes.get(s.OPERATION_NAME) == _CREATE_AGENT or span.name == _CREATE_WORKFLOW:
+        return True
+    return span.attributes.get(s.MCP_METHOD, _CALL_TOOL) != _CALL_TOOL
 
 
 def root_of(spans: Sequence[AnySpan]) -> AnySpan:
@@ -219,6 +233,9 @@ def describe_runs(
         user_keys: the same of users.
         keys_of: the keys that its dialect reads of a span.
         stray: whether some call belongs to no run known; the local root is then a run as well, if it is not one.
+
+    Returns:
+        The runs. Without an agent span the local root is one, unless it `prepares` and no model or tool worked.
     """
     members: dict[Node | None, list[Node]] = {}
     for node in nodes:
@@ -235,7 +252,7 @@ def describe_runs(
     runs = [_describe(node.span, node, members[node], node.keys, whose) for node in leading]
     root = root_of(spans)
     is_run = any(node.span is root for node in leading)
-    if (stray and not is_run) or (not runs and root.attributes.get(s.OPERATION_NAME) != CREATE_AGENT):
+    if (stray and not is_run) or (not runs and (of_kind["chat"] or of_kind["tool"] or not prepares(root))):
         # A tool span that is the root: what the tool got and gave is no prompt and no answer.
         is_tool = any(node.span is root for node in of_kind["tool"])
         keys = keys_of(root)

@@ -245,8 +245,10 @@ def _agent_subjects(extraction: Extraction) -> list[Subject]:
 
 
 def _trace_subject(extraction: Extraction) -> list[Subject]:
+    """The trace; none where nothing ran, as in one that only makes an agent."""
     trace = extraction.trace
-    run = _outermost(extraction.runs)
+    if (run := _outermost(extraction.runs)) is None:
+        return []
     return [
         Subject(
             kind="trace",
@@ -254,11 +256,11 @@ def _trace_subject(extraction: Extraction) -> list[Subject]:
             trace=trace,
             run=run,
             calls=extraction.calls,
-            agent=run.agent if run else "",
+            agent=run.agent,
             span_id=(trace.root or trace.spans[0]).span_id.hex(),
             session=extraction.session,
-            prompt=run.prompt if run else None,
-            final_answer=run.final_answer if run else None,
+            prompt=run.prompt,
+            final_answer=run.final_answer,
         )
     ]
 

@@ -20,7 +20,7 @@ MAX_ENVELOPES = 5
 _DECLARED = 128
 _LONGEST_DECLARED = 64 * 1024
 # An object with more than one member is an envelope only if it has one of these.
-_ENVELOPE_KEYS = frozenset({"content", "data", "kwargs", "blocks", "response", "tool_output", "update"})
+_ENVELOPE_KEYS = frozenset({"content", "data", "kwargs", "blocks", "response", "text", "tool_output", "update"})
 
 _VALUE = "$value"  # around what is no object, in Strands for TypeScript
 _SMOLAGENTS = "sanitize_inputs_outputs"
@@ -181,6 +181,8 @@ def _open_messages(update: JsonValue) -> tuple[JsonValue, str | None, bool] | No
 def _open_object(value: dict[str, JsonValue]) -> tuple[JsonValue, str | None, bool] | None:
     if len(value) != 1 and _ENVELOPE_KEYS.isdisjoint(value):
         return None
+    if value.get("type") == "text" and _BLOCK_KEYS.issuperset(value):  # the only block, without its list
+        return _open_blocks([value])
     inner = value.get("data")
     if value.get("type") == "tool" and isinstance(inner, dict) and "content" in inner:
         return _open_message(inner)

@@ -21,6 +21,7 @@ from tracegrade.extract.reading import (
     ShownResult,
     SpanKind,
     Words,
+    langchain_agent_in,
     unwrap_result,
 )
 from tracegrade.model.json_value import JsonValue
@@ -62,6 +63,8 @@ def _classify(span: Span) -> SpanKind | None:
         # BeeAI tells of a tool that failed by a span inside its own, which names no tool.
         if span.name == _FAILURE_SPAN and s.OI_TOOL_NAME not in attributes and span.status_code == STATUS_ERROR:
             return "other"
+    elif found == "other" and span.name == langchain_agent_in(attributes.get(s.OI_METADATA)):
+        return "agent"  # the run of the agent that LangChain names in all that happens within it
     return found
 
 

@@ -25,7 +25,7 @@ _NO_WORK = frozenset(
     {"terminal", "os", "host", "process", "telemetry", "device", "browser", "network", "server", "service", "cloud"}
     | {"container", "k8s", "user_agent", "thread", "deployment", "app", "webengine", "peer", "net"}
 )
-_NO_KIND_OF = frozenset({"error", "exception", "response", "finish"})
+_NO_KIND_OF = frozenset({"error", "exception", "response", "finish", "message"})
 _MODEL = frozenset({"llm", "model", "inference", "generation", "chat"})
 _SESSION = frozenset({"session"})  # around many model calls
 _FLOW = frozenset({"workflow", "chain", "trace"})
