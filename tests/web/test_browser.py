@@ -143,6 +143,44 @@ def test_an_incident_is_opened_read_and_accepted(shop: Site, page: "Page") -> No
     assert page.get_by_role("button", name="Accept this level as normal").count() == 0
 
 
+@pytest.mark.parametrize("scripts", [True, False])
+def test_from_a_notification_to_a_silence_are_two_touches_on_a_telephone(
+    shop: Site, chrome: "Browser", scripts: bool
+) -> None:
+    firing = store(shop.config.data_path, [fall(shop.rules, time.time_ns(), 3.0)[2 if scripts else 0]])
+    context = chrome.new_context(
+        viewport={"width": 400, "height": 800}, has_touch=True, is_mobile=True, java_script_enabled=scripts
+    )
+    opened = context.new_page()
+    opened.goto(f"{shop.url}/incidents/{firing.id}")
+    for role, name in (("link", "Silence"), ("button", "Silence")):
+        touched = opened.get_by_role(role, name=name, exact=True)  # type: ignore[arg-type]
+        touched.wait_for()
+        box = touched.bounding_box()
+        assert box is not None
+        assert min(box["width"], box["height"]) >= 44, name
+        assert box["y"] + box["height"] < 800, "it is seen without scrolling"
+        touched.tap()
+    opened.wait_for_url(f"**/incidents/{firing.id}")
+    assert opened.get_by_text("silenced until").first.is_visible()
+    opened.get_by_role("button", name="End the silence").tap()
+    opened.get_by_role("link", name="Silence", exact=True).wait_for()
+    context.close()
+
+
+def test_what_somebody_types_stays_while_the_page_brings_in_what_is_new(shop: Site, page: "Page") -> None:
+    firing = store(shop.config.data_path, fall(shop.rules, time.time_ns(), 3.0))
+    page.goto(f"{shop.url}/incidents/{firing.id}")
+    page.locator("#text").fill("not sent yet")
+    page.get_by_role("heading", level=1).click()  # it has the focus no more
+    page.wait_for_function("document.getElementById('live-state') !== null")
+    page.wait_for_timeout(1500)  # the stream has begun
+    author = Author("somebody else", None, lambda text, tenant: text)
+    own(shop.store_url, firing.id, author, time.time_ns())
+    page.get_by_text("Owned by somebody else").wait_for()
+    assert page.locator("#text").input_value() == "not sent yet"
+
+
 def test_from_an_experiment_to_what_a_run_called_otherwise(shop_with_runs: Site, page: "Page") -> None:
     site = shop_with_runs
     page.goto(site.url)
