@@ -97,6 +97,7 @@ def addresses(place: Place, path: str) -> list[str]:
         "/sessions/{trace_id}": [f"/sessions/{session_trace_id('default', SESSION).hex()}"],
         "/suites/{suite_id}": [f"/suites/{place.suite}?all=1"],
         "/evals/new": [f"/evals/new?again={JOB}"],
+        "/suites/from-traces": [f"/suites/from-traces?trace_id={one}&rule={RULE}"],
         "/silences/new": [f"/silences/new?incident={place.incident}"],
         "/rules/{rule_id}/tests.zip": [f"/rules/{RULE}/tests.zip?trace_id={one}"],
     }

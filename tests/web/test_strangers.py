@@ -152,7 +152,8 @@ QUERIES = {
     "/api/v1/rates": RANGE, "/api/v1/trends": f"{RANGE}&step=1d", "/compare": "a=prompts/1&b=prompts/2&full=1",
     "/compare/traces": "a={trace_id}&b={trace_id}", "/api/v1/compare": "a=prompts/1&b=prompts/2&full=true",
     "/api/v1/runs": "experiment=prompts", "/evals/new": "again={id}",
-    "/silences/new": "incident={incident_id}", "/rules/{rule_id}/tests.zip": "trace_id={trace_id}",
+    "/silences/new": "incident={incident_id}", "/suites/from-traces": "trace_id={trace_id}&rule={rule_id}",
+    "/rules/{rule_id}/tests.zip": "trace_id={trace_id}",
 }  # fmt: skip
 PAGES_OF_A_TIME = {"/", "/traces", "/rules", "/rules/{rule_id}", "/alerts", "/sessions", "/ingest"}
 
@@ -185,6 +186,7 @@ BODIES: dict[str, Any] = {
     "POST /suites/new": "name=Own",
     "POST /suites/import": "document=%7B%22name%22%3A%22Own%22%2C%22tools%22%3A%5B%5D%2C%22test_cases%22%3A%5B%5D%7D",
     "POST /suites/import-mcp": "url=http%3A%2F%2F127.0.0.1%3A9%2Fmcp",
+    "POST /suites/from-traces": "trace_ids={trace_id}&rule={rule_id}&suite={suite_id}",
     "POST /suites/{suite_id}/edit": "name=Mine",
     "POST /suites/{suite_id}/delete": "sure=yes",
     "POST /suites/{suite_id}/delete-case": "case={case_id}",

@@ -19,6 +19,8 @@ from tracegrade.model.trace import Trace
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.tool_aliases import ToolAliases
 from tracegrade.suites.imported import JsonObject, list_at, object_at, read_document, read_text
+from tracegrade.suites.store.suites import StoredSuite
+from tracegrade.suites.stored import with_cases, with_fields
 from tracegrade.suites.tool_suite import import_suite
 
 _Call = tuple[list[str], JsonValue]  # any of these tools, and its arguments; None for any
@@ -111,6 +113,20 @@ def _case(case_id: str, prompt: str, calls: Sequence[_Call]) -> JsonObject:
         before = dict.fromkeys(name for some, _ in calls[:-1] for name in some)
         case |= {"multi_turn": True, "valid_prerequisites": [*before], "optimal_hops": len(calls)}
     return case
+
+
+def with_promoted(suite: StoredSuite, made: Sequence[PromotedCase], now_ns: int) -> StoredSuite:
+    """`suite` with these cases, and the tools that it does not know yet; without cases that are there already.
+
+    Raises:
+        SuiteError: as `with_cases`.
+    """
+    there = {case.id for case in suite.cases}
+    new = list({case.id: case for case in made if case.id not in there}.values())
+    tools = {json_text(_name_of(tool)): tool for tool in suite.tools}
+    for case in new:
+        tools = {json_text(_name_of(tool)): tool for tool in case.tools if isinstance(tool, dict)} | tools
+    return with_cases(with_fields(suite, {"tools": [*tools.values()]}, now_ns), [case.case for case in new], now_ns)
 
 
 @dataclass(slots=True)

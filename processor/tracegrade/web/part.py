@@ -33,7 +33,8 @@ class WebPart:
     app, as attributes of its ``state``. ``errors`` and ``api_errors`` answer the part's own errors, in pages and in
     operations. ``templates`` are the folder of the templates of its pages, in which ``addresses`` can be called.
     ``without_values`` gives, of each type that its pages and operations show, what callers without the right to
-    values see.
+    values see. ``takes_traces`` are the addresses of pages that make something of traces which somebody chose
+    elsewhere (``trace_id`` each, ``rule`` and ``tenant``), each with the words of the button that leads there.
     """
 
     pages: Mapping[str, Page] = field(default_factory=dict)
@@ -47,6 +48,7 @@ class WebPart:
     templates: Path | None = None
     addresses: Sequence[Callable[..., str]] = ()
     without_values: Mapping[type, Callable[[Any], Any]] = field(default_factory=dict)
+    takes_traces: Sequence[tuple[str, str]] = ()
 
 
 @cache

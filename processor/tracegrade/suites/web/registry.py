@@ -12,7 +12,7 @@ from tracegrade.suites.web.api import jobs
 from tracegrade.suites.web.api.app import tool_eval_api
 from tracegrade.suites.web.job_events import JobEvents
 from tracegrade.suites.web.masked import WITHOUT_VALUES
-from tracegrade.suites.web.pages import cases, evals, experiments, imports, run_eval, suites
+from tracegrade.suites.web.pages import cases, evals, experiments, from_traces, imports, run_eval, suites
 from tracegrade.suites.web.run_cases import show_run
 from tracegrade.suites.web.servers import NotListed
 from tracegrade.web import app as pages
@@ -25,6 +25,7 @@ WEB = WebPart(
         "/suites/new": suites.show_new,
         "/suites/import": imports.show,
         "/suites/import-mcp": imports.show_mcp,
+        "/suites/from-traces": from_traces.show,
         "/suites/{suite_id}": suites.show,
         "/suites/{suite_id}/edit": suites.show_edit,
         "/suites/{suite_id}/new-case": cases.show_new,
@@ -40,6 +41,7 @@ WEB = WebPart(
         "/suites/new": (suites.create, "run"),
         "/suites/import": (imports.import_json, "run"),
         "/suites/import-mcp": (imports.import_server, "run"),
+        "/suites/from-traces": (from_traces.add, "run"),
         "/suites/{suite_id}/edit": (suites.change, "run"),
         "/suites/{suite_id}/delete": (suites.delete, "admin"),
         "/suites/{suite_id}/delete-case": (suites.delete_case, "run"),
@@ -70,4 +72,5 @@ WEB = WebPart(
         addresses.suite_address,
     ],
     without_values=WITHOUT_VALUES,
+    takes_traces=[("/suites/from-traces", "Make cases of a suite")],
 )

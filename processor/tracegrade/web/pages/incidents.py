@@ -38,6 +38,7 @@ from tracegrade.web.incidents import (
     watched_text,
 )
 from tracegrade.web.masked import seen_by
+from tracegrade.web.part import web_parts
 from tracegrade.web.render import page
 from tracegrade.web.rights import token_of
 from tracegrade.web.sources import sources_of
@@ -114,6 +115,7 @@ def show(request: Request) -> Response:
         may_silence=caller.may("admin"),
         may_review=caller.may("review"),
         may_download=caller.may("read-values") and rule is not None,
+        takes_traces=[taking for part in web_parts() for taking in part.takes_traces],
         did=_DID,
         runbook=sources.config.alerts.links.runbook(lead.rule_id),
         author=author_of(request).name,
