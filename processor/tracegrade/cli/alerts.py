@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracegrade.cli.alerts_slos import slo
+from tracegrade.cli.groups import Group
 from tracegrade.cli.options import (
     TIME,
     Duration,
@@ -52,7 +53,7 @@ _NS = 1_000_000_000
 _HOLD_S = 45.0  # longer than Alertmanager's group_wait, 30 s unless set
 
 
-@click.group()
+@click.group(cls=Group, path="alerts")
 def command() -> None:
     """Show alerts, silence them, and preview them on stored results."""
 
@@ -65,7 +66,7 @@ def command() -> None:
 def list_(settings: ReadSettings, output_format: str, query: IncidentsQuery, limit: int) -> None:
     """List incidents, the latest first: alerts that fired together, since one thing went wrong.
 
-    Below the table stand the alerts that cannot tell yet whether anything is wrong.
+    Below the table are the alerts that have too few results, or no baseline, yet.
     """
     from tracegrade.alert.notify.silences import silence_of, with_silence
     from tracegrade.alert.wording import waiting_text
@@ -157,8 +158,8 @@ def show(settings: ReadSettings, output_format: str, incident: str) -> None:
 def accept(settings: ReadSettings, incident: str) -> None:
     """Take the level of an incident as the new normal: its alerts end, and fire again when it falls below that.
 
-    Only alerts that compare with earlier results can be accepted. A bound such as 'below: 0.9' stands in the rule:
-    change it there, or silence the alert.
+    Only alerts that compare with earlier results can be accepted. A bound such as 'below: 0.9' can
+    only be changed in the rule, or the alert silenced.
     """
     from tracegrade.alert.accepting import accept as accept_level
 
@@ -315,7 +316,7 @@ def silence(
 @click.option(
     "--by-start-time",
     is_flag=True,
-    help="Count results when their traces started and not when they came: for imported and backdated traces.",
+    help="Count results by the start of their traces, not by their arrival: for imported and backdated traces.",
 )
 @tenant_option
 @settings_options
@@ -332,7 +333,7 @@ def preview(
 ) -> None:
     """Show when the alerts of RULES would have fired over stored results; nothing is sent.
 
-    Of an alert that would not have, it says why, and how long it would take if results keep coming as they came last.
+    For an alert that would not have fired, it says why, and how soon it would if results keep coming as they came last.
     RULES are rule files or folders of them. Only results of the rule as it is now (with the same rule hash) count. To
     see what a changed rule finds, judge stored traces again with 'tracegrade replay'.
     """
@@ -400,8 +401,8 @@ def print_preview(found: "Preview", links: "Links") -> None:
 def test(config: "Config", chosen: tuple[str, ...], hold_s: float | None) -> None:
     """Send a test notification, and its end, to every channel of the settings.
 
-    Routes and silences do not apply, and nothing is stored. Ctrl-C ends the alert at once. That a channel accepted it
-    does not mean that somebody received it: check. Exit code 1 if a channel did not take it.
+    Routes and silences do not apply, and nothing is stored. Ctrl-C ends the alert at once. A channel that accepted it
+    may not have reached anybody: check. Exit code 1 if a channel did not take it.
     """
     from tracegrade.alert.notify.channels.alertmanager import Alertmanager
     from tracegrade.alert.notify.channels.registry import channels

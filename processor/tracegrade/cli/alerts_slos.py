@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracegrade.cli.groups import Command
 from tracegrade.cli.options import tenant_option
 from tracegrade.cli.output import Styled, format_option, print_json, print_table, styled
 from tracegrade.cli.settings import settings_options
@@ -16,16 +17,16 @@ if TYPE_CHECKING:
     from tracegrade.config import Config
 
 
-@click.command("slo")
+@click.command("slo", cls=Command)
 @click.argument("rules", nargs=-1, metavar="[RULES...]")
 @tenant_option
 @settings_options
 @format_option
 def slo(config: "Config", output_format: str, rules: tuple[str, ...], tenant: str | None) -> None:
-    """Show the error budgets of rules with an 'slo' alert, those of which least is left first.
+    """Show the error budgets of rules with an 'slo' alert, the most spent first.
 
-    RULES are rule files or folders of them; without them, the rules of the settings. Only results of the rule as it
-    judges now count.
+    RULES are rule files or folders of them; without them, the rules of the settings. Only results of the rule in force
+    count.
 
     JSON, a line for each: {tenant, rule, of, objective, window_s, service, agent, level, firing, judged, budget_left,
     spent_in_s, pairs: [{part, limit, long: {over_s, rate, judged}, short: {...}}]}. budget_left is a part of the

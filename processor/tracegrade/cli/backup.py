@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracegrade.cli.groups import Command
 from tracegrade.cli.output import print_line, progress
 from tracegrade.cli.process import make_files_private
 from tracegrade.cli.settings import settings_options
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from tracegrade.config import Config
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
     "--to",
     required=True,
@@ -42,7 +43,7 @@ def command(config: "Config", to: Path) -> None:
         print_line(f"  not in it: {left_out}")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("backup", type=click.Path(path_type=Path))
 @settings_options
 def restore(config: "Config", backup: Path) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracegrade.cli.groups import Group
 from tracegrade.cli.output import print_line, print_lines
 from tracegrade.cli.settings import config_option, data_dir_option
 from tracegrade.display import count
@@ -17,7 +18,7 @@ _path = click.argument("path", type=click.Path(path_type=Path, dir_okay=False), 
 _NO_LINKS = "alerts.external_url is not set: notifications have no link to the incident; give the address of the page"
 
 
-@click.group()
+@click.group(cls=Group, path="config")
 def command() -> None:
     """Check and show settings.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracegrade.cli.groups import Command
 from tracegrade.cli.output import EXIT_FAILED, outcome_text, print_line, print_table
 from tracegrade.cli.process import make_files_private, own_command, temporary_folder
 
@@ -39,7 +40,7 @@ _JUDGED_WITHIN_S = 30.0
 _PAUSE_S = 5.0  # of an agent that sends elsewhere, after each time it made all its runs
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--once", is_flag=True, help="Run the agent, print what was judged, and end.")
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Keep the data here instead of a temporary folder.")
 @click.option(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracegrade.cli.groups import Command
 from tracegrade.cli.options import tenant_option
 from tracegrade.cli.output import (
     EXIT_CANNOT_TELL,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _SIGNS = {"error": ("✗", "bold red"), "warning": ("!", "yellow"), "note": ("·", "cyan"), "ok": ("✓", "green")}
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
     "--rules", "rule_paths", multiple=True, metavar="PATH", help="Use these rules instead of those in the settings."
 )
@@ -76,14 +77,13 @@ def command(
 
     Examines disk, journal and store, also while serve runs, and changes nothing. It finds spans that no dialect reads,
     spans that arrive late (and suggests longer timeouts), incomplete traces, calls without content, calls shown twice,
-    wrong clocks, rules that judge nothing, and what was lost. Of services, and agents that a rule judged, with few
-    traces among the newest it examines up to 20 of the last 7 days. With --tenant, it looks at that tenant's data
-    alone, and not at disk, processes and how full the journal is.
+    wrong clocks, rules that judge nothing, and what was lost. If a service or agent has few of the newest traces, up to
+    20 of its last 7 days are examined as well. With --tenant, it looks at that tenant's data alone, and not at disk,
+    processes and how full the journal is.
 
-    With --repair, what the store lacks is added first: a SQLite file that is damaged, or from before the first release,
-    is put aside, and what can be read of it is copied; then come the results journals, and last what the journal holds
-    beyond them, judged by the rules in force now. What was made on the page or by the API, such as silences and suites,
-    is only in the store.
+    With --repair, the store is completed first: a SQLite file that is damaged, or from before the first release, is
+    renamed and what can be read of it copied; then results are added from the results journals, and last from the
+    journal, judged by the rules in force now. What people made, such as silences and suites, is only in the store.
 
     JSON: one line per finding: {check, level, where, found, advice, evidence}; level is error, warning, note or ok.
 

@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Any, Never, TypeVar
 
 import click
 
+from tracegrade.cli.groups import Command
 from tracegrade.cli.output import (
     EXIT_CANNOT_TELL,
     format_option,
@@ -31,7 +32,7 @@ def _json_option(name: str, text: str) -> Callable[[F], F]:
     return click.option(name, name.strip("-"), metavar="JSON|@FILE", help=text)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("evaluator", required=False)
 @_json_option("--criteria", "What is expected; without it, the evaluator's default criteria.")
 @_json_option("--config", "The evaluator's settings.")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracegrade.cli.groups import Group
 from tracegrade.cli.options import confirm_deletion, note_command, own_tenant_option, yes_option
 from tracegrade.cli.output import (
     EXIT_FAILED,
@@ -205,7 +206,7 @@ def _selection_text(run: "Run") -> str:
 tenant_option = own_tenant_option("Whose experiments.")
 
 
-@click.group()
+@click.group(cls=Group, path="experiments")
 def command() -> None:
     """Show and compare the runs that 'replay --experiment' stored.
 
@@ -382,17 +383,17 @@ def baseline(
 @click.option(
     "--keep-runs",
     is_flag=True,
-    help="Of an experiment: keep its runs, which go into the own experiments of their suites; one that holds runs of "
-    "no stored suite is not deleted.",
+    help="Of an experiment: move its runs into the experiments of their suites. Refused if it has runs of no stored"
+    " suite.",
 )
-@click.option("--force", is_flag=True, help="Also what another experiment has pinned as its baseline.")
+@click.option("--force", is_flag=True, help="Also if another experiment has it pinned as its baseline.")
 @yes_option
 @tenant_option
 @reading_options
 def delete(settings: ReadSettings, tenant: str, name: str, keep_runs: bool, force: bool, yes: bool) -> None:
     """Delete a run, or an experiment with all its runs, with everything that is stored of them.
 
-    What was judged live stays. What a job or a process writes is deleted once that has ended, not before.
+    Live results stay. A run that a job or a process still writes is not deleted.
     """
     from tracegrade.history.runs.experiments import run_or_experiment
     from tracegrade.history.runs.run_changes import delete_stored_run, delete_with_runs

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tracegrade.cli.groups import Command
 from tracegrade.cli.output import (
     end_if_nothing_read,
     format_option,
@@ -48,7 +49,7 @@ def _aliases(settings: "TracesSettings | None") -> Callable[[str], str] | None:
     return ToolAliases(settings.tool_aliases)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @options_read_by(_traces_settings, "settings")
 @format_option

@@ -54,16 +54,14 @@ _options = together(
     click.option(
         "--min-results",
         type=click.IntRange(min=1),
-        help="For a least pass rate of each rule: a rule with fewer passes and fails has too few results.  "
-        f"[default: {MIN_RESULTS}]",
+        help=f"How many results a rule needs for its pass rate to be judged.  [default: {MIN_RESULTS}]",
     ),
     click.option(
         "--require",
         "required",
         multiple=True,
         metavar="RULE",
-        help="Exit 3 when this rule, which the gate counts, matched nothing, or when no run met one of its cases; "
-        "without this option that is ignored.",
+        help="Exit 3 when this rule matched nothing, or when no run met one of its cases.",
     ),
     click.option("--level", type=click.Choice(LEVELS), help="A gate counts rules of this level and above."),
     click.option(
@@ -76,11 +74,12 @@ _options = together(
         "--margin",
         type=click.FloatRange(0, 1),
         metavar="SHARE",
-        help="A pass rate may be lower than in a baseline by this much before it matters.  [default: 0.02, which is 2 "
-        "points]",
+        help="How far a pass rate may fall below the baseline.  [default: 0.02, which is 2 points]",
     ),
-    click.option("--allow-within-margin", is_flag=True, help="What is worse by less than the margin does not fail."),
-    click.option("--no-gate", is_flag=True, help="Leave out what rule files require ('gate')."),
+    click.option(
+        "--allow-within-margin", is_flag=True, help="Do not fail for a fall that is certainly smaller than the margin."
+    ),
+    click.option("--no-gate", is_flag=True, help="Ignore 'gate' in rule files."),
 )
 _NAMES = (
     "fail_under",

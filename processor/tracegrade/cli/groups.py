@@ -1,4 +1,4 @@
-"""Groups of commands whose members are imported when they are used, and which parts can add to."""
+"""Groups of commands whose members are imported when they are used, and which parts can add to; how help is shown."""
 
 import sys
 from collections.abc import Mapping
@@ -9,9 +9,49 @@ import click
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.part import NeedsPart, load, missing, parts
 
+_MORE_OPTIONS = frozenset(
+    {
+        *("-c", "--data-dir", "--tenant", "--jobs", "--journal-mib", "--traces", "--wait", "--help"),
+        *("--fail-under-overall", "--min-results", "--require", "--margin", "--allow-within-margin", "--no-gate"),
+        *("--run", "--label", "--trace-id", "--rates-only", "--no-behaviour", "--force", "--keep-runs"),
+        *("--agent-name", "--agent-header", "--agent-timeout", "--agent-spans-within", "--listen", "--max-parallel"),
+        *(
+            "--allow-host",
+            "--header",
+            "--answers",
+            "--in",
+            "--id",
+            "--keep",
+            "--no-redact",
+            "--by-start-time",
+            "--every",
+        ),
+        *("--semantic-model", "--allow-code", "--hold", "--grace", "--cert", "--key", "--token-file", "--timeout"),
+    }
+)
+"""Options that few need, by name: help shows them last. A command whose options are all of these has one list."""
+
+
+class Command(click.Command):
+    """A command whose help has the options that most people need first."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options in two sections."""
+        records: tuple[list[tuple[str, str]], list[tuple[str, str]]] = ([], [])
+        for param in self.get_params(ctx):
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)) is not None:
+                records[not _MORE_OPTIONS.isdisjoint(param.opts)].append(record)
+        first, more = records
+        for heading, rows in (("Options", first), ("More options", more)) if first else (("Options", more),):
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
+
 
 class Group(click.Group):
     """A group: its own commands, those that are named to it, and those of the parts that are there."""
+
+    command_class = Command
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracegrade.cli.groups import Command
 from tracegrade.cli.output import EXIT_FAILED, print_line
 from tracegrade.cli.settings import config_option
 from tracegrade.model.errors import TraceGradeError
@@ -21,7 +22,7 @@ _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _LARGEST_ANSWER_BYTES = 1 << 20
 
 
-@click.command()
+@click.command(cls=Command)
 @config_option
 @click.option(
     "--timeout",
@@ -36,14 +37,14 @@ _LARGEST_ANSWER_BYTES = 1 << 20
     "--token-file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Show the first token of this file, such as one of 'tracegrade tokens new', in place of one of the settings.",
+    help="Send the first token of this file, such as one of 'tracegrade tokens new', in place of one of the settings.",
 )
 @click.option(
     "--cert",
     "cert_file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Show this certificate (PEM), where telemetry.tls.client_ca_file asks for one.",
+    help="The certificate (PEM) to present if telemetry.tls.client_ca_file asks for one.",
 )
 @click.option(
     "--key", "key_file", type=click.Path(path_type=Path), metavar="FILE", help="The key of --cert, if not in its file."

@@ -37,7 +37,7 @@ run_option = click.option(
     "--run",
     default=LIVE,
     metavar="NAME",
-    help="Of this run, which 'replay --experiment' stored, instead of what was judged live; 'backfill': what 'rules "
+    help="Only of this run, stored by 'replay --experiment', instead of live results; 'backfill': what 'rules "
     "backtest --store' added.",
 )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tracegrade.cli.groups import Command
 from tracegrade.cli.options import TIME, run_option, tenant_option
 from tracegrade.cli.output import EXIT_FAILED, format_option, print_json, print_line, print_table
 from tracegrade.cli.redact import counts_text, kept_text, redaction_options
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from tracegrade.rule.rule import Rule
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("trace_ids", nargs=-1, metavar="[TRACE_ID...]")
 @click.option("--rule", "rule_id", metavar="ID", help="The rule whose test the traces become.")
 @click.option(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from tracegrade.cli.groups import Command
 from tracegrade.cli.options import tenant_option
 from tracegrade.cli.output import (
     end_if_nothing_read,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _ALL = 1 << 40
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("sources", nargs=-1, metavar="[SOURCE...]")
 @click.option("--dry-run", is_flag=True, help="Required: stored data never changes.")
 @click.option("--store", "of_store", is_flag=True, help="Look at the stored traces, as far as the store keeps them.")

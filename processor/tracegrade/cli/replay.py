@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import click
 
 from tracegrade.cli.gate_options import AskedGate, gate_options
+from tracegrade.cli.groups import Command
 from tracegrade.cli.judging import jobs_option, judged_and_shown
 from tracegrade.cli.options import query_options
 from tracegrade.cli.output import EXIT_CANNOT_TELL, print_line, print_lines, print_source_report
@@ -353,7 +354,7 @@ def _check(rule_set: "RuleSet", rule_id: str, fields: dict[str, Any]) -> Check:
 _GROUPS = ("rule", "agent", "service", "release")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("sources", nargs=-1, metavar="[SOURCE...]")
 @click.option(
     "--rules",
@@ -376,8 +377,8 @@ _GROUPS = ("rule", "agent", "service", "release")
     "--compare",
     "base",
     metavar="NAME|FILE|SIDE",
-    help="Print how what is judged differs from a baseline, or a side as 'compare' takes it, in place of the summary; "
-    "a rule that is worse ends with 1, too.",
+    help="Print a comparison with this baseline, or side as 'compare' takes it, in place of the summary; exit 1 "
+    "also when a rule is worse.",
 )
 @jobs_option
 @gate_options

@@ -7,6 +7,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from tracegrade.cli.groups import Group
 from tracegrade.cli.options import limit_option, query_options, run_option
 from tracegrade.cli.output import (
     EXIT_FAILED,
@@ -41,7 +42,7 @@ _FORMULA_BEGINS_WITH = ("=", "+", "-", "@", "\t", "＝", "＋", "－", "＠")
 _BY = ["rule", "agent", "service", "release"]
 
 
-@click.group()
+@click.group(cls=Group, path="results")
 def command() -> None:
     """Show and export stored evaluations."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracegrade.cli.groups import Command
 from tracegrade.cli.options import tenant_option
 from tracegrade.cli.output import EXIT_FAILED, print_how_read, print_line, print_table
 from tracegrade.cli.redact import counts_text, kept_text, redaction_options
@@ -32,7 +33,7 @@ def _print_recipes(context: click.Context, _: click.Parameter, asked: bool) -> N
         context.exit()
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("name", metavar="CATEGORY/ID")
 @click.option("--recipe", "recipe_name", metavar="NAME", help="Begin from this recipe, and not from 'order'.")
 @click.option(

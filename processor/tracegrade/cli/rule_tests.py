@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tracegrade.cli.groups import Command
 from tracegrade.cli.output import (
     EXIT_FAILED,
     outcome_text,
@@ -26,14 +27,14 @@ if TYPE_CHECKING:
 _OF_THE_TESTS = "the rule's tests"
 
 
-@click.command()
+@click.command(cls=Command)
 @paths_argument
 @config_option
 @report_format_option
 def test(paths: Sequence[str], config_path: Path | None, output_format: str) -> None:
     """Run the tests of rules: each trace is judged, and each outcome must be as expected.
 
-    Without PATH: of the folder ./rules, else of the rules in the settings file, else of the ready-made ones.
+    Without PATH: the folder ./rules, else the rules in the settings file, else the ready-made ones.
 
     Of the settings, only traces.tool_aliases, traces.ignore_scopes and traces.prices are used, and of rules paths,
     semantic_model and allow_code.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from tracegrade.cli.groups import Command
 from tracegrade.cli.options import tenant_option
 from tracegrade.cli.output import (
     EXIT_FAILED,
@@ -133,7 +134,7 @@ _MAX_CELL = 60
 _NUMBERED = {"tool-call": "in run", "agent": "in run", "trace": "in trace", "session": "in session"}
 
 
-@click.command("try")
+@click.command("try", cls=Command)
 @click.argument("name", metavar="RULE")
 @click.argument("sources", nargs=-1, required=True, metavar="TRACE_ID|FILE...")
 @tenant_option
@@ -143,8 +144,8 @@ def command(config: "Config", output_format: str, name: str, sources: tuple[str,
     """Try one rule on traces, and show every step: what was read, what each clause found, what was judged.
 
     RULE is a rule file, or the id of a rule in the settings. A trace is one of the store, by its id, or a FILE of OTLP.
-    Nothing is stored. The rule's sample is not looked at. Of a stored trace, only attributes are there that a rule in
-    force read when it came.
+    Nothing is stored. The rule's 'sample' is ignored. A stored trace has only the attributes that some rule in force
+    read when it was received.
 
     JSON: one line for each subject: {trace_id, rule_id, subject, calls, steps, decision, clause, outcome, reason,
     evaluations, not_read}.

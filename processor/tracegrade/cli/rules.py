@@ -165,15 +165,15 @@ def command(context: click.Context, semantic_model: str | None, allow_code: bool
 def check(settings: ReadSettings, paths: Sequence[str], strict: bool, volume: float | None, output_format: str) -> None:
     """Report every mistake in rule files, and warn of what looks wrong; exit 2 when there is a mistake.
 
-    Without PATH: of the folder ./rules, else of the rules in the settings file, else of the ready-made ones.
+    Without PATH: the folder ./rules, else the rules in the settings file, else the ready-made ones.
 
-    If there is a store, it warns of tools that none of its newest 2,000 traces calls, of those whose service
-    match.service has; and, unless the settings have prices, of rules that read costs. Of each alert it is said how soon
-    it is expected to fire, and how often it may be wrong.
+    If there is a store, it warns of tools that none of the newest 2,000 traces of the rule's services calls, and, if
+    the settings have no prices, of rules that read costs. For each alert, it says how soon it is expected to fire, and
+    how often it may be wrong.
 
     JSON: {rules, hash, warnings: [{path, line, column, message}], alerts: [{rule, alert, results_a_day, found:
-    [{size, minutes}], false_alarms_a_month}]}. The size is that of a fall, or how far past its bound what is watched
-    lies. Null are results_a_day that are unknown, and the minutes of what is found too late or never.
+    [{size, minutes}], false_alarms_a_month}]}. size is that of the fall, or the distance past the bound. results_a_day
+    is null if unknown, minutes if the change is not found in time.
     """
     from tracegrade.rule.load import named_unlike_their_folders
     from tracegrade.rule.warnings import costs_not_known, unknown_tools
@@ -297,8 +297,8 @@ def schema() -> None:
 def explain(settings: ReadSettings, names: Sequence[str], volume: float | None) -> None:
     """Explain in words what rules judge, when a subject passes, when they alert, and since when they are in force.
 
-    Each ID is looked up in the PATHs that are given; with PATHs alone, all of their rules are explained. Of an alert it
-    is said how soon it is expected to fire, and how often it may be wrong.
+    Each ID is looked up in the PATHs that are given; with PATHs alone, all of their rules are explained. For each
+    alert, it says how soon it is expected to fire, and how often it may be wrong.
     """
     from tracegrade.alert.wording import expectation_text
     from tracegrade.rule.explained import explained

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tracegrade.cli.groups import Command
 from tracegrade.cli.output import print_line, print_lines
 from tracegrade.cli.process import make_files_private
 from tracegrade.cli.settings import config_option, data_dir_option
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from tracegrade.pipeline.data_folder import Judge
 
 
-@click.command()
+@click.command(cls=Command)
 @config_option
 @data_dir_option
 @click.option(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tracegrade.cli.groups import Group
 from tracegrade.cli.options import wait_option
 from tracegrade.cli.output import EXIT_CANNOT_TELL, format_option, print_json, print_line, print_table
 from tracegrade.cli.settings import settings_options
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
 _LOOK_EVERY_S = 0.1
 
 
-@click.group()
+@click.group(cls=Group, path="set-aside")
 def command() -> None:
-    """List requests and traces that ended the judge twice and are set aside, and have them judged again.
+    """List requests and traces that crashed the judge twice and were set aside, and have them judged again.
 
     A request that ends the judge twice while it is decoded or assembled (out of memory, out of time, or a bug) is set
     aside: it is forwarded like any other, counted as 'dropped: set_aside', and left out by the judge and by replay. The

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracegrade.access.rights import ROLES
+from tracegrade.cli.groups import Group
 from tracegrade.cli.options import TENANT, Duration, note_command
 from tracegrade.cli.output import Styled, format_option, print_json, print_line, print_rows, styled
 from tracegrade.cli.process import make_files_private
@@ -26,7 +27,7 @@ _expires = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Group, path="tokens")
 def command() -> None:
     """Make, list, rotate and revoke tokens.
 
@@ -53,7 +54,7 @@ def new(
     tenant: str | None,
     lives_s: float | None,
 ) -> None:
-    """Make a token and show it, this once.
+    """Make a token, and show it once.
 
     JSON: as of 'list', with the token as "token".
     """
@@ -126,9 +127,9 @@ def list_(config: "Config", output_format: str, shows_all: bool) -> None:
 @settings_options
 @format_option
 def rotate(config: "Config", output_format: str, name: str, grace_s: float, lives_s: float | None) -> None:
-    """Give a token, by its NAME or id, a new secret, and show it, this once.
+    """Give a token, by its NAME or id, a new secret, and show it once.
 
-    Without --expires it expires when it would have.
+    Without --expires, it expires as before.
     """
     from tracegrade.access.tokens import rotate_token
 
@@ -144,7 +145,7 @@ def rotate(config: "Config", output_format: str, name: str, grace_s: float, live
 @click.argument("name")
 @settings_options
 def revoke(config: "Config", name: str) -> None:
-    """Revoke a token, by its NAME or id: within a second, also where somebody has signed in with it."""
+    """Revoke a token, by its NAME or id: within a second, and sessions that were signed in with it end."""
     from tracegrade.access.tokens import revoke_token
 
     make_files_private()

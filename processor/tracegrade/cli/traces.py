@@ -5,6 +5,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from tracegrade.cli.groups import Group
 from tracegrade.cli.options import limit_option, query_options, run_option
 from tracegrade.cli.output import (
     EXIT_FAILED,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from tracegrade.store.heads import TraceHead
 
 
-@click.group()
+@click.group(cls=Group, path="traces")
 def command() -> None:
     """Show, export and delete stored traces."""
 

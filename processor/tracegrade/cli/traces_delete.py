@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracegrade.cli.groups import Command
 from tracegrade.cli.options import TIME, confirm_deletion, note_command, tenant_option, wait_option, yes_option
 from tracegrade.cli.output import (
     EXIT_CANNOT_TELL,
@@ -31,7 +32,7 @@ _MOST_NOTED = 100  # ids of traces in an entry of the access log
 _LOOK_EVERY_S = 0.1
 
 
-@click.command("delete")
+@click.command("delete", cls=Command)
 @click.argument("named", nargs=-1, metavar="[TRACE_ID...]")
 @click.option("--session", metavar="ID", help="All traces of this session.")
 @click.option("--user", metavar="ID", help="All traces with this id in an attribute that names a user.")

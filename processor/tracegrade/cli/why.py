@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tracegrade.cli.groups import Command
 from tracegrade.cli.options import run_option, tenant_option
 from tracegrade.cli.output import (
     EXIT_FAILED,
@@ -39,7 +40,7 @@ _UNKNOWN = """Trace {} is not in the store. It may
   - never have come here, or have been refused: 'tracegrade_receiver_requests_total' on /metrics counts by reason."""
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("trace", metavar="TRACE_ID", required=False)
 @click.option("--last", is_flag=True, help="The trace that was judged last, in place of TRACE_ID.")
 @click.option("--rule", "only", metavar="ID", help="Only of this rule.")

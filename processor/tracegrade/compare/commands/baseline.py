@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tracegrade.cli.groups import Group
 from tracegrade.cli.judging import jobs_option, judged_and_shown
 from tracegrade.cli.options import tenant_option
 from tracegrade.cli.output import (
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from tracegrade.rule.rule_set import RuleSet
 
 
-@click.group()
+@click.group(cls=Group, path="baseline")
 def command() -> None:
     """Save what a gate compares with: how often each rule passes, in a small file for git.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from tracegrade.cli.gate_options import AskedGate, gate_options
+from tracegrade.cli.groups import Command
 from tracegrade.cli.judging import jobs_option, judged_here
 from tracegrade.cli.output import print_line, print_lines
 from tracegrade.cli.process import temporary_folder
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from tracegrade.rule.rule import Rule
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
+@click.command(context_settings={"allow_interspersed_args": False}, cls=Command)
 @click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENT...]")
 @click.option(
     "--rules",

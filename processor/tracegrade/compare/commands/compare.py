@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracegrade.cli.groups import Command
 from tracegrade.cli.options import query_options
 from tracegrade.cli.output import progress
 from tracegrade.cli.reports import REPORT_FORMATS
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from tracegrade.compare.rejudging.traces import Rejudging
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @query_options(SidesQuery)
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 @click.option(
     "--rates-only",
     is_flag=True,
-    help="From counts alone: fast in a store of any size, and every result is taken as independent of the others.",
+    help="Compare counts alone: fast in a store of any size, but takes every result as independent.",
 )
 @click.option(
     "--rejudge",

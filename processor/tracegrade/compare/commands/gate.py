@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracegrade.cli.gate_options import AskedGate, gate_options
+from tracegrade.cli.groups import Command
 from tracegrade.cli.options import query_options
 from tracegrade.cli.output import print_json, print_line, print_lines, progress
 from tracegrade.cli.replay_summary import EXITS, gate_line, print_gate, print_rules
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from tracegrade.rule.rule_set import RuleSet
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("side", metavar="SIDE")
 @click.option(
     "--rules",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracegrade.cli.groups import Command
 from tracegrade.cli.judging import jobs_option
 from tracegrade.cli.options import query_options
 from tracegrade.cli.output import EXIT_CANNOT_TELL, print_json, print_lines, progress
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from tracegrade.config import Config
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @query_options(JudgedTracesQuery, since="30d")
 @click.option(

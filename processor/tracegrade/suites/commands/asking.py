@@ -178,7 +178,7 @@ _options = together(
         "--agent-spans-within",
         "within",
         metavar="DURATION",
-        help=f"How long spans are waited for after a command has ended ({_AFTER_END} if not set) or an endpoint has "
+        help=f"How long to wait for spans after a command has ended ({_AFTER_END} if not set) or an endpoint has "
         f"answered ({_AFTER_ANSWER}).",
     ),
     click.option(

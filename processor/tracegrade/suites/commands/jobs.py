@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tracegrade.cli.groups import Group
 from tracegrade.cli.options import own_tenant_option
 from tracegrade.cli.output import (
     EXIT_FAILED,
@@ -34,12 +35,12 @@ _STYLES = {"done": "green", "failed": "red", "running": "cyan", "interrupted": "
 tenant_option = own_tenant_option("Whose jobs.")
 
 
-@click.group()
+@click.group(cls=Group, path="jobs")
 def command() -> None:
     """Show, cancel and resume runs of suites in the background.
 
-    'suite run --background', the page and the API submit them. 'serve' runs them, in a process of its own: one that is
-    interrupted, because that process ended, goes on by itself when it is there again.
+    'suite run --background', the page and the API submit them. 'serve' runs them in a process of its own, and continues
+    those that were interrupted when that process ended.
     """
 
 
@@ -117,7 +118,7 @@ def show(
 @tenant_option
 @settings_options
 def cancel(config: "Config", tenant: str, job_ids: tuple[str, ...]) -> None:
-    """Cancel jobs: requests to models that are under way are broken off. What is stored stays."""
+    """Cancel jobs and their requests to models. Stored results stay."""
     from tracegrade.suites.jobs.submit import cancel
 
     make_files_private()
@@ -131,7 +132,7 @@ def cancel(config: "Config", tenant: str, job_ids: tuple[str, ...]) -> None:
 @tenant_option
 @settings_options
 def resume(config: "Config", tenant: str, job_ids: tuple[str, ...]) -> None:
-    """Queue jobs again that failed or were cancelled: they go on with what they have not stored."""
+    """Queue jobs again that failed or were cancelled: they continue with what is not stored yet."""
     from tracegrade.suites.jobs.submit import resume
 
     make_files_private()

@@ -7,12 +7,13 @@ from typing import IO
 
 import click
 
+from tracegrade.cli.groups import Command
 from tracegrade.cli.output import output_option, print_line
 from tracegrade.cli.rule_paths import named_rules, paths_argument
 from tracegrade.suites.commands.asking import Asking, asking_options
 
 
-@click.command(name="import")
+@click.command(name="import", cls=Command)
 @click.argument("source")
 @click.option("--id", "rule_id", default="", help="The rule's id; without it, made from the suite's name.")
 @click.option("--in", "folder", default="rules", show_default=True, type=click.Path(path_type=Path), help="Where.")
@@ -50,7 +51,7 @@ def import_(source: str, rule_id: str, folder: Path, answers: str | None, replac
     print_line(f"wrote {path}")
 
 
-@click.command(name="export")
+@click.command(name="export", cls=Command)
 @click.argument("name", metavar="ID|PATH")
 @paths_argument
 @output_option

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tracegrade.cli.groups import Command
 from tracegrade.cli.options import confirm_deletion, note_command, own_tenant_option, yes_option
 from tracegrade.cli.output import (
     format_option,
@@ -84,7 +85,7 @@ def write_suite(document: Mapping[str, Any], to: str, replace: bool) -> None:
         raise SuiteError(f"{to}: cannot be written: {error.strerror}") from None
 
 
-@click.command("list")
+@click.command("list", cls=Command)
 @tenant_option
 @reading_options
 @format_option
@@ -119,7 +120,7 @@ def list_(settings: ReadSettings, output_format: str, tenant: str) -> None:
     )
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("suite", metavar="SUITE")
 @tenant_option
 @reading_options
@@ -172,7 +173,7 @@ def show(settings: ReadSettings, output_format: str, tenant: str, suite: str) ->
         print_line(f"Note: {note}.")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("suite", metavar="SUITE")
 @click.option("-o", "--output", default=STDOUT, metavar="FILE", help="Write to this file instead of standard output.")
 @click.option("--replace", is_flag=True, help="Overwrite FILE.")
@@ -188,7 +189,7 @@ def export(settings: ReadSettings, suite: str, output: str, replace: bool, tenan
         print_line(f"wrote {output}: {count(len(found.tools), 'tool')}, {count(len(found.cases), 'case')}")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("suite", metavar="SUITE")
 @yes_option
 @tenant_option
@@ -230,7 +231,7 @@ def _expected(body: Mapping[str, Any]) -> str:
     return " or ".join(map(str, expected)) if isinstance(expected, list) else str(expected)
 
 
-@click.command(name="import")
+@click.command(name="import", cls=Command)
 @click.argument("file", required=False, metavar="[FILE]")
 @click.option(
     "--mcp",
@@ -268,10 +269,10 @@ def import_(
     tenant: str,
     asking: Asking,
 ) -> None:
-    """Store a suite: of FILE ('-' is standard input), or of the tools of an MCP server, to write cases for.
+    """Store a suite from FILE ('-' is standard input), or from the tools of an MCP server, and then add cases.
 
     A stored suite is on the page and in the API, and 'suite run' takes its id or its name. Each import makes a new one,
-    unless --replace names one: CI imports a suite from git so, and its runs stay in one experiment.
+    unless --replace names one to update: use that in CI, so that runs stay in one experiment.
 
     A server is asked for its tools; no tool is called. Redirects are not followed, and no proxy is used. Link-local
     addresses and the listeners in the settings are never asked; private and loopback ones only if --allow-host or

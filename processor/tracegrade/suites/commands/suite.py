@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracegrade.cli.groups import Command, Group
 from tracegrade.cli.options import own_tenant_option
 from tracegrade.cli.output import EXIT_CANNOT_TELL, print_line, print_lines, progress
 from tracegrade.cli.process import make_files_private
@@ -41,7 +42,7 @@ _NOT_IN_JOBS = "is not for jobs, whose models are those of the setting suites.mo
 _NOT_IN_NAMES = re.compile(r"[^\w.+-]+")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("suite_path", metavar="SUITE")
 @click.option(
     "--model",
@@ -130,8 +131,8 @@ def run(
     """Ask models, or an agent of your own, the prompts of a suite, and judge what they call.
 
     SUITE is a rule folder with suite.json, as 'rules import' writes it, a suite as JSON, or the id or the name of one
-    in the store. Each model, and the agent, gets a run of its own in the experiment. A run that was interrupted goes on
-    when the same command is given again: what is stored is not asked again.
+    in the store. Each model, and the agent, gets its own run in the experiment. Give the same command again to continue
+    an interrupted run: what is stored is not asked again.
 
     Exit codes: 0 every case was run, whatever came of it; 2 wrong usage; 3 a model or the agent could not be asked; 130
     interrupted.
@@ -378,9 +379,9 @@ def _print_results(
     print_suite_run(suite, summaries, results, output_format, asking)
 
 
-@click.group()
+@click.group(cls=Group, path="suite")
 def command() -> None:
-    """Keep suites of cases for models, and run them."""
+    """Keep suites of test cases, and run them with models or agents."""
 
 
 for one in (import_, list_, show, export, delete, run):
