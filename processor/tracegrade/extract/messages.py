@@ -318,7 +318,7 @@ def _append_part(items: list[JsonValue], part: dict[str, JsonValue]) -> None:
 def _read_plain(value: dict[str, JsonValue], position: int) -> Message | None:
     """Nearly all messages, as `read_message` reads them: one part, a text or a call; None for any other."""
     role, parts = value.get("role"), value.get("parts")
-    if type(parts) is not list or len(parts) != 1 or type(role) is not str or role == "tool":
+    if type(parts) is not list or len(parts) != 1 or type(role) is not str or (role := role.lower()) in _RESULT_ROLES:
         return None
     part = parts[0]
     if type(part) is not dict or "content" in value or "tool_calls" in value:
@@ -339,9 +339,9 @@ def read_message(value: dict[str, JsonValue], position: int, role: str = "") -> 
     """One message; `position` is its place among its turn's messages, `role` its role where it does not say one."""
     found = value.get("role")
     content = value.get("content")
-    if type(content) is str and type(found) is str and len(value) == 2 and found not in _RESULT_ROLES:
-        return Message(found, content)  # nearly all
-    role = found if isinstance(found, str) else role
+    role = found.lower() if isinstance(found, str) else role
+    if type(content) is str and type(found) is str and len(value) == 2 and role not in _RESULT_ROLES:
+        return Message(role, content)  # nearly all
     texts: list[str] = []
     calls: list[RequestedCall] = []
     results: list[ShownResult] = []
@@ -351,10 +351,13 @@ def read_message(value: dict[str, JsonValue], position: int, role: str = "") -> 
     if isinstance(content, list) and not (role == "tool" and all(isinstance(part, str) for part in content)):
         # A tool's list of texts is its result as it is.
         media += _read_parts(content, position, texts, calls, results)
-    if "tool_calls" in value and not calls:
+    known = {call.call_id for call in calls}
+    if "tool_calls" in value and None not in known:  # all of them, or those that the content lacks (LangChain)
         tool_calls = decode(value["tool_calls"]).value
-        for index, item in enumerate(tool_calls if isinstance(tool_calls, list) else []):
-            if isinstance(item, dict) and (call := _chat_completions_call(item, f"{position}/{index}")):
+        first = sum(len(held) for held in (parts, content) if isinstance(held, list)) if known else 0
+        for index, item in enumerate(tool_calls if isinstance(tool_calls, list) else [], first):
+            call = _chat_completions_call(item, f"{position}/{index}") if isinstance(item, dict) else None
+            if call is not None and (not known or call.call_id not in {None, *known}):
                 calls.append(call)
     if not calls and isinstance(function := value.get("function_call"), dict):
         asked = _chat_completions_call({"function": function}, f"{position}/0")
