@@ -33,7 +33,7 @@ RESULT_TYPES = frozenset(
     | {"custom_tool_call_output"}
 )
 _RESULT_SUFFIX = "_tool_result"  # Anthropic's of its own tools: web_search_tool_result
-_RESULT_ROLES = ("tool", "function")  # the latter before there were tools
+RESULT_ROLES = ("tool", "function")  # the latter before there were tools
 # Calls and results as the only member of a part: Bedrock and Strands, Gemini in both spellings, Haystack, Genkit.
 _CALL_MEMBERS = ("toolUse", "functionCall", "function_call", "tool_call", "toolRequest")
 _RESULT_MEMBERS = ("toolResult", "tool_call_result", "toolResponse")
@@ -318,7 +318,7 @@ def _append_part(items: list[JsonValue], part: dict[str, JsonValue]) -> None:
 def _read_plain(value: dict[str, JsonValue], position: int) -> Message | None:
     """Nearly all messages, as `read_message` reads them: one part, a text or a call; None for any other."""
     role, parts = value.get("role"), value.get("parts")
-    if type(parts) is not list or len(parts) != 1 or type(role) is not str or (role := role.lower()) in _RESULT_ROLES:
+    if type(parts) is not list or len(parts) != 1 or type(role) is not str or (role := role.lower()) in RESULT_ROLES:
         return None
     part = parts[0]
     if type(part) is not dict or "content" in value or "tool_calls" in value:
@@ -340,7 +340,7 @@ def read_message(value: dict[str, JsonValue], position: int, role: str = "") -> 
     found = value.get("role")
     content = value.get("content")
     role = found.lower() if isinstance(found, str) else role
-    if type(content) is str and type(found) is str and len(value) == 2 and role not in _RESULT_ROLES:
+    if type(content) is str and type(found) is str and len(value) == 2 and role not in RESULT_ROLES:
         return Message(role, content)  # nearly all
     texts: list[str] = []
     calls: list[RequestedCall] = []
@@ -366,7 +366,7 @@ def read_message(value: dict[str, JsonValue], position: int, role: str = "") -> 
         asked = _call_as_text(content, value["tool_call_id"], f"{position}/0")
         if asked is not None:
             return Message(role, "", (asked,))
-    is_result = role in _RESULT_ROLES or ("tool_call_id" in value and call_id(value["tool_call_id"]) is not None)
+    is_result = role in RESULT_ROLES or ("tool_call_id" in value and call_id(value["tool_call_id"]) is not None)
     if is_result and not results and not calls:
         shown = "\n".join(texts) if texts else content
         name = value.get("name")
@@ -478,7 +478,7 @@ def _read_parts(
                 calls.append(call)
                 if kind == "mcp_call" and (result := _own_result(part, call)) is not None:
                     results.append(result)
-        elif isinstance(kind, str) and (kind in RESULT_TYPES or kind.endswith(_RESULT_SUFFIX)):
+        elif is_result_type(kind):
             results.append(_part_result(part))
         elif (inner := _member(part, _CALL_MEMBERS)) is not None:
             if call := _part_call(inner, f"{position}/{index}"):
@@ -493,6 +493,11 @@ def _read_parts(
         elif (name := media_of(part)) is not None:
             media.append(name)
     return media
+
+
+def is_result_type(kind: JsonValue) -> bool:
+    """Whether a part of this type is what a tool gave."""
+    return isinstance(kind, str) and (kind in RESULT_TYPES or kind.endswith(_RESULT_SUFFIX))
 
 
 def _member(part: dict[str, JsonValue], keys: tuple[str, ...]) -> dict[str, JsonValue] | None:

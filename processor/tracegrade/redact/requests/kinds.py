@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from tracegrade import semconv as s
 from tracegrade.extract.answers import tells_result
+from tracegrade.extract.messages import CALL_TYPES, RESULT_ROLES, is_result_type
 from tracegrade.extract.registry import in_force
 from tracegrade.extract.shape.keys import is_structure_by_shape, slot_at
 from tracegrade.extract.shape.kinds import is_tool_name_key
@@ -131,10 +132,6 @@ _MESSAGE_WORDS = frozenset(
         "msg",
     }
 )
-_TOOL_RESULT_ROLES = frozenset({"tool", "function", "tool_result", "tool_call_response", "function_call_output"})
-
-_TOOL_RESULT_TYPES = frozenset({"tool_result", "tool_call_response", "function_call_output", "tool-result", "tool"})
-_TOOL_CALL_TYPES = frozenset({"tool_use", "tool_call", "function_call", "tool-call"})
 # Members that only messages have, and what frameworks wrap them in.
 _OF_MESSAGES = frozenset(
     {
@@ -269,7 +266,13 @@ def is_tool_result(message: dict[str, Any]) -> bool:
         return True
     if "tool_call_id" in message and "content" in message:
         return True  # of LangChain's dumped messages, whose class is told around them
-    return _is_one_of(message.get("role"), _TOOL_RESULT_ROLES) or _is_one_of(message.get("type"), _TOOL_RESULT_TYPES)
+    role, kind = message.get("role"), message.get("type")
+    return (
+        kind == "tool"
+        or is_result_type(kind)
+        or is_result_type(role)
+        or (isinstance(role, str) and role.lower() in RESULT_ROLES)
+    )
 
 
 def is_dumped(value: dict[str, Any]) -> bool:
@@ -283,7 +286,7 @@ def _is_one_of(value: JsonValue, words: frozenset[str]) -> bool:
 
 def is_tool_call(part: dict[str, Any]) -> bool:
     """Whether a part of a message is what a model asks of a tool: its name and ids are what traces are made of."""
-    return _is_one_of(part.get("type"), _TOOL_CALL_TYPES) and not {"arguments", "input", "args", "function"}.isdisjoint(
+    return _is_one_of(part.get("type"), CALL_TYPES) and not {"arguments", "input", "args", "function"}.isdisjoint(
         part
     )
 
