@@ -53,6 +53,7 @@ def test_accuracy(references: Any, made: Any, strict: float, any_order: float) -
         ([("a", {"x": 1})], [("a", {"x": "1"})], 0.0),
         ([("a", {"x": 1})], [("a", {"x": True})], 0.0),
         ([("a", {}), ("a", {})], [("a", {})], 1.0),  # repeats count once
+        ([("a", {"x": 1}), ("a", {"x": True})], [("a", {"x": 1}), ("a", {"x": True})], 1.0),  # and these are none
         ([("a", {})], [("a", {}), ("a", {}), ("b", {})], 0.6667),  # 1 of 2 made, 1 of 1 expected
         ([("a", {}), ("b", {}), ("c", {})], [("c", {}), ("a", {})], 0.8),  # 2 of 2, 2 of 3
     ],

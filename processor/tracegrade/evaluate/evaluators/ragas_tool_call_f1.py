@@ -43,13 +43,11 @@ class Criteria(ParameterModel):
     @cached_property
     def by_name(self) -> dict[str, list[int]]:
         """The indexes of the distinct calls of each name."""
-        calls = self.reference_tool_calls
-        found: dict[str, list[int]] = {}
-        for index, call in enumerate(calls):
-            known = found.setdefault(call.name, [])
-            if not any(call.args.source == calls[other].args.source for other in known):
-                known.append(index)
-        return found
+        identities, work = Identities(), Work()
+        found: dict[str, dict[int, int]] = {}
+        for index, call in enumerate(self.reference_tool_calls):
+            found.setdefault(call.name, {}).setdefault(identities.of(call.args.source, work), index)
+        return {name: [*known.values()] for name, known in found.items()}
 
 
 class Settings(ParameterModel):

@@ -286,9 +286,7 @@ def _is_one_of(value: JsonValue, words: frozenset[str]) -> bool:
 
 def is_tool_call(part: dict[str, Any]) -> bool:
     """Whether a part of a message is what a model asks of a tool: its name and ids are what traces are made of."""
-    return _is_one_of(part.get("type"), CALL_TYPES) and not {"arguments", "input", "args", "function"}.isdisjoint(
-        part
-    )
+    return _is_one_of(part.get("type"), CALL_TYPES) and not {"arguments", "input", "args", "function"}.isdisjoint(part)
 
 
 def is_ambiguous(word: str) -> bool:
