@@ -1,9 +1,9 @@
-"""What assembly reads of the settings of ``traces``, and what stands for them where the whole input is there."""
+"""The settings of ``traces`` that assembly reads, and their values for a complete input."""
 
 from dataclasses import dataclass
 
 OVERRIDDEN = ("settle", "idle_timeout", "max_age", "end_attribute")
-"""What an override may set."""
+"""Settings that an override may have."""
 
 MAX_SPANS_PER_TRACE = 50_000
 MAX_MIB_PER_TRACE = 64
@@ -15,7 +15,7 @@ _NO_BOUND = 2**62
 
 @dataclass(frozen=True, slots=True)
 class WholeInput:
-    """What is set for a complete input: no trace is closed before its end, or cut to save memory. Times are in s."""
+    """Settings for a complete input: no trace is closed before its end, or cut to save memory. Times are in s."""
 
     settle: float = 3600.0
     idle_timeout: float = 3600.0

@@ -27,7 +27,7 @@ NO_LONGER = b""
 
 
 class ClosedTurn(Protocol):
-    """What a session knows of a trace that closed: a `Trace` has it."""
+    """The part of a closed `Trace` that its session keeps."""
 
     @property
     def trace_id(self) -> bytes:

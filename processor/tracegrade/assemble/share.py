@@ -51,7 +51,7 @@ ALL = Share()
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What one of several judges judges: its share of the traces, and of the sessions where that is another one.
+    """The share of one of several judges: of the traces, and of the sessions where that differs.
 
     Judges close traces of the same sessions. So with a share, sessions are not judged as traces close, but by turns:
     from what all judges have stored.

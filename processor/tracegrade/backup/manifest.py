@@ -28,7 +28,7 @@ class BackedUpFile:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a backup holds.
+    """The contents of a backup.
 
     ``begun_ns`` is when it was begun, ns since 1970 UTC: what was answered before then is in it. ``left_out``
     says what serves this data folder and is not in the backup, and how to back it up.

@@ -120,5 +120,5 @@ def extent_of(calls: int, others: int, read: Iterable[Iterable[JsonValue]]) -> E
 
 
 def values_of(calls: Iterable[ToolCall]) -> Iterator[tuple[JsonValue, JsonValue]]:
-    """What each call was given and returned."""
+    """Arguments and output of each call."""
     return ((call.arguments, call.output) for call in calls)

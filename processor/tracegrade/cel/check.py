@@ -75,7 +75,7 @@ _WITHIN: dict[str, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Function:
-    """What a function takes, target first, by kinds; and what it gives."""
+    """The signature of a function: the kinds that it takes, target first, and the kind that it returns."""
 
     takes: tuple[frozenset[str], ...]
     gives: CelType

@@ -258,7 +258,7 @@ def _reason(error: Exception) -> str:
 
 
 def _spelling_hint(source: str) -> str:
-    """How the first thing that another language would have is written."""
+    """A hint on the first construct that is another language's."""
     bare = _TEXT.sub('""', source)
     for found, meant in _WRITTEN:
         if (there := re.search(found, bare)) is not None:

@@ -1,4 +1,4 @@
-"""What an expression reads of a subject: the paths that it names, with their values."""
+"""The values that an expression reads of a subject: the paths that it names, with their values."""
 
 from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple, TypeAlias

@@ -1,4 +1,4 @@
-"""What an expression makes of values that were redacted: nobody knows what they are.
+"""Redacted values in expressions: unknown.
 
 What was masked or hashed is not there for an expression, and whatever reads it fails; ``||``, ``&&`` and ``?:`` that
 need not read it hold all the same. Where an expression asks *whether* something is there, how many there are, or for an

@@ -199,7 +199,6 @@ class _Reader:
         self._depth = 0
 
     def expression(self) -> Node:
-        """An expression, with its ``? :``."""
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             self._refuse(f"an expression of at most {_MAX_DEPTH} levels")

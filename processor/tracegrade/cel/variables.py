@@ -1,4 +1,4 @@
-"""What a CEL expression can see of a subject: its variables, their members and their types.
+"""The variables of a CEL expression, their members and their types.
 
 `match.facts` hands over all of `VARIABLES` but what is ``judged``, which the evaluator `condition` adds; the table of
 the documentation is made of them.

@@ -1,4 +1,4 @@
-"""What becomes of an expression's result when more calls were made than are known, whichever these are.
+"""The result of an expression if more calls were made than are known, whichever these are.
 
 ``calls.all(c, ...)`` that is false stays false, ``calls.exists(c, ...)`` that is true stays true, and so does what is
 made of these with ``&&``, ``||`` and ``!``, and ``size(calls) > 2``. All else that reads calls may change.

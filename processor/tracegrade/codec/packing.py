@@ -12,7 +12,7 @@ _LEVEL = 1
 
 
 class Unreadable(TraceGradeError):
-    """What was packed, results or kept spans, cannot be read: it is damaged, or was written by another version."""
+    """Packed results or spans that cannot be read: damaged, or written by another version."""
 
 
 class _Contexts(threading.local):

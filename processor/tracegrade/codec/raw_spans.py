@@ -273,7 +273,7 @@ def further_attributes(attribute_filter: AttributeFilter) -> tuple[str, ...]:
 
 
 def raw_reader_of(further: Iterable[str]) -> RawReader:
-    """What reads kept spans again, by the dialects in force and with these `further_attributes`."""
+    """A reader of stored spans, by the dialects in force and with these `further_attributes`."""
     read = in_force()
     named = frozenset(further)
     return _raw_reader(AttributeFilter.of(read, named - {BY_SHAPE}, by_shape=BY_SHAPE in named))

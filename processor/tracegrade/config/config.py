@@ -114,7 +114,7 @@ class JudgeSettings(FileModel):
 
 
 def cores() -> int:
-    """How many processor cores this process may use."""
+    """The number of processor cores that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # only Linux has it
@@ -188,7 +188,7 @@ class CoreConfig(FileModel):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the settings file should say differently, each with file:line:column."""
+        """Warnings about the settings file, each with file:line:column."""
         return tuple(self._warnings)
 
     def section(self, name: str) -> Any:

@@ -46,7 +46,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """What was deleted, in numbers.
+    """Counts of what was deleted.
 
     ``spans`` and ``log_records`` from the journal; ``results`` (one for each judged trace or session and revision) from
     the results journal; ``traces``, ``sessions`` and ``evaluations`` from the store; ``alerts`` that named one;
@@ -198,7 +198,7 @@ class Deletions:
         replace_file(self._noted(deletion, judge), str(before + records).encode())
 
     def erased_by(self, deletion: Deletion, judge: str) -> int | None:
-        """How many records of it this judge has erased; None while it has not said so."""
+        """The number of records that this judge has erased; None while it has not reported."""
         try:
             return int(self._noted(deletion, judge).read_bytes())
         except (FileNotFoundError, ValueError):

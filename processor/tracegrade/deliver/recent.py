@@ -91,7 +91,7 @@ class RecentReads(RecentResults):
             self.add(batch, end)
 
     def after(self, position: int) -> tuple[Sequence[TraceResult], int] | None:
-        """As there, unless the journal was rewritten since."""
+        """See there; nothing if the journal was rewritten since."""
         if (segments := self._segments()) != self._read_of:
             self._read_of = segments
             self.forget()

@@ -1,4 +1,4 @@
-"""What is wrong with an installation and its data, in plain words, and what to set.
+"""Find what is wrong with an installation and its data, and say what to set.
 
 Takes: the settings, the data folder, the journal and the store, all read beside a running ``serve``. Gives: findings,
 each from one check. May lose: nothing; only the newest traces and the newest part of the journal are looked at, and

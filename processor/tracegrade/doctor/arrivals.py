@@ -1,4 +1,4 @@
-"""How late spans arrive, by service, and which settings would wait for them.
+"""Delays of spans by service, and the settings that would wait for them.
 
 Read from the journal, which alone knows when each span came. For every trace: its longest quiet time while it looked
 whole (what ``settle`` has to outlast), its longest quiet time while something was missing (``idle_timeout``), its age

@@ -1,4 +1,4 @@
-"""What the spans of stored traces record, and what they leave out, by service and scope, or service and agent."""
+"""Content that the spans of stored traces record or leave out, by service and scope, or service and agent."""
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -78,7 +78,7 @@ class _Counted:
 
 @dataclass(slots=True)
 class _Recorded:
-    """How much content of one agent at one service is recorded: of ``arguments``, ``results`` and ``prompts``."""
+    """The share of content that one agent at one service records: of ``arguments``, ``results`` and ``prompts``."""
 
     whole: Counter[str] = field(default_factory=Counter)
     lacking: Counter[str] = field(default_factory=Counter)
@@ -167,7 +167,7 @@ class Content:
             self._skews[services] = (early, span)
 
     def findings(self) -> Iterator[Finding]:
-        """What was found, by check."""
+        """Findings by check."""
         checks = (
             self._unread,
             self._by_shape,

@@ -44,7 +44,7 @@ _MAX_NAMED = 5
 
 @dataclass(slots=True)
 class Examined:
-    """What was looked at, and what was found."""
+    """The examined data, and the findings."""
 
     traces: int = 0  # of the store
     traces_text: str = "0 stored traces"  # which of them
@@ -60,7 +60,7 @@ class Examined:
 
     @property
     def looked_at(self) -> str:
-        """What was looked at, in words."""
+        """The examined data in words."""
         parts = self.traces_text, count(self.sessions, "session"), f"{count(self.journal_spans, 'span')} of the journal"
         return ", ".join(parts)
 

@@ -53,7 +53,7 @@ def privacy(config: Config) -> Iterator[Finding]:
 
 
 def free_space_of(connection: Connection, path: str) -> Iterator[Finding]:
-    """How large a SQLite store's file is, and how much of it serve gives back to the disk."""
+    """The size of a SQLite store's file, and how much of it serve gives back to the disk."""
     if (space := database(connection).free_space(connection)) is None:
         return
     text = f"{space.size_bytes / _MIB:.1f} MiB, of which {space.free_bytes / _MIB:.1f} MiB hold nothing"
@@ -73,7 +73,7 @@ def replaced_stores(config: Config) -> Iterator[Finding]:
 
 
 def journal(config: Config, folder: DataFolder, reader: JournalReader) -> Iterator[Finding]:
-    """How full the journal is, and who is behind in reading it."""
+    """The fill of the journal, and which consumer is behind."""
     end, first = reader.durable().end, reader.first()
     used, bound = end - first, config.journal.max_size_mib * _MIB
     text = f"{used / _MIB:.0f} of {config.journal.max_size_mib} MiB"

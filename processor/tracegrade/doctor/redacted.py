@@ -1,4 +1,4 @@
-"""What of the stored traces was redacted on receipt, by service."""
+"""Values redacted on receipt in the stored traces, by service."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator

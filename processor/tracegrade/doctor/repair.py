@@ -64,7 +64,7 @@ class Repaired:
     left_out: list[str] = field(default_factory=list)
 
     def lines(self) -> Iterator[str]:
-        """What was done, as a person reads it."""
+        """Describe in words what was done."""
         if self.put_aside is not None:
             yield f"the store was {self.replaced_for}; it is {self.put_aside} now"
         if self.salvaged is not None:

@@ -1,4 +1,4 @@
-"""What the pydantic models of YAML files are made from: their base class, and the type of durations."""
+"""The base class of the pydantic models of YAML files, and the type of durations."""
 
 from typing import Annotated, Any
 

@@ -9,7 +9,7 @@ from tracegrade.model.errors import TraceGradeError
 Location = tuple[str | int, ...]
 
 MEANT_OPERATORS = {"=<": "<=", "=>": ">=", "<>": "!=", "=!": "!=", "≤": "<=", "≥": ">=", "≠": "!="}
-"""What people write who mean another operator."""
+"""Misspelt operators, and what is meant."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -102,7 +102,7 @@ def parse(
 
 
 def _to_do(reason: str, rest: str) -> str:
-    """What to do about what the parser found, where that is known; `rest` is the text from there on."""
+    """Advice on the parser's error, where there is any; `rest` is the text from there on."""
     if rest.startswith("\t"):
         return "; indent with spaces, not with tabs"
     if "cannot start any token" in reason:

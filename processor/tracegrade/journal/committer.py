@@ -77,11 +77,11 @@ class Committer:
         self._queue.call(self._end_segment)
 
     def check_in_place(self) -> None:
-        """As of `SegmentWriter`."""
+        """See `SegmentWriter`."""
         self._queue.call(self._writer.check_in_place)
 
     def publish_rewritten(self) -> None:
-        """As of `SegmentWriter`."""
+        """See `SegmentWriter`."""
         self._queue.call(lambda: self._writer.publish_rewritten(self._clock.read()))
 
     def _run(self) -> None:

@@ -1,4 +1,4 @@
-"""What can go wrong with a journal.
+"""Errors of a journal.
 
 JournalError
 +-- JournalLocked        another process writes here

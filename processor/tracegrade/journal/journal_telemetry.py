@@ -1,4 +1,4 @@
-"""What one journal counts and reports: each point and condition carries the journal's name."""
+"""Metrics and conditions of one journal; each carries the journal's name."""
 
 from typing import NamedTuple
 

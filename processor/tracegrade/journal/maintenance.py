@@ -22,7 +22,6 @@ class Maintenance:
     def __init__(
         self, settings: JournalSettings, writer: SegmentWriter, committer: Committer, refusals: Refusals
     ) -> None:
-        """For the segments of `writer`."""
         self._settings = settings
         self._writer = writer
         self._committer = committer
@@ -30,7 +29,7 @@ class Maintenance:
         self._lock = threading.Lock()
 
     def trim(self, consumers: Mapping[str, Consumer]) -> dict[str, Counter[Signal]]:
-        """As `LocalJournal.trim`."""
+        """See `LocalJournal.trim`."""
         telemetry = self._committer.telemetry
         with self._lock:
             if telemetry.conditions.holds("data_folder_gone", telemetry.name):
@@ -59,7 +58,7 @@ class Maintenance:
             return lost
 
     def erase(self, change: Change) -> int:
-        """As `LocalJournal.erase`."""
+        """See `LocalJournal.erase`."""
         with self._lock:
             self._committer.check_in_place()
             self._committer.end_segment()

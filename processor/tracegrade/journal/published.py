@@ -1,4 +1,4 @@
-"""What a journal's writer publishes to its readers, in a small file that both map into memory."""
+"""The positions that a journal's writer publishes to its readers, in a small file that both map into memory."""
 
 import mmap
 import os
@@ -14,7 +14,7 @@ FILE_NAME = "durable"
 
 
 class Durable(NamedTuple):
-    """How far a journal may be read.
+    """The end up to which a journal may be read.
 
     Every record before ``end`` is durable; no record at or after ``end`` will be stamped before ``clock_ns`` (ns since
     1970 UTC). ``segments`` changes whenever the set of segment files does, or what is in one of them.

@@ -49,7 +49,7 @@ class JournalReader:
         self._skips: dict[int, int] = {}  # where unreadable bytes begin -> where reading goes on
 
     def durable(self) -> Durable:
-        """How far may be read, and the time before which no later record will be stamped. Costs no system call."""
+        """The end that may be read, and the time before which no later record will be stamped. Costs no system call."""
         return self._published.read()
 
     def first(self) -> int:

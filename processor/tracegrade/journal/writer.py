@@ -13,7 +13,7 @@ from tracegrade.journal.segments import segment_path
 
 @dataclass(slots=True)
 class Existing:
-    """What a journal holds when its writer starts.
+    """The contents of a journal when its writer starts.
 
     ``end`` is where the next record begins. ``begun_ns`` has the segments, each with a time before which none of its
     records came; ``last_ns`` is the receive time of the last record, or later.

@@ -1,4 +1,4 @@
-"""What rules ask for of traces, as far as the resources of their spans tell: asked before the rest is read."""
+"""The demands of rules on traces, as far as the resources of their spans tell, before the rest is read."""
 
 from collections.abc import Iterable
 

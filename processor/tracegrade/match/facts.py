@@ -110,7 +110,6 @@ class Facts:
         return Unknown("redacted", said=f"{_called(clause)} was redacted, and a clause asks for it")
 
     def _value(self, clause: str) -> JsonValue:
-        """What a clause asks for."""
         name = clause.removeprefix("attributes.")
         value: JsonValue = getattr(self, clause) if name == clause else self.attribute(name)
         return value

@@ -288,7 +288,7 @@ def _tool_call_subjects(extraction: Extraction) -> list[Subject]:
 
 
 def session_subject(session: Session) -> Subject:
-    """What is judged of a session."""
+    """A session as a subject of rules."""
     last = session.last.trace
     first = _outermost(session.parts[0].runs)
     answers = [run.final_answer for part in session.parts if (run := _outermost(part.runs)) is not None]

@@ -1,4 +1,4 @@
-"""How a rule looks at a subject, step by step: every clause with what was found, for people who try a rule."""
+"""The steps of a rule on a subject: every clause with what was found, for people who try a rule."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

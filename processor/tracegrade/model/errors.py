@@ -24,7 +24,7 @@ class WrongValue(TraceGradeError):
 
 
 class NotPossible(TraceGradeError):
-    """What was asked for cannot be done as things are; the message says why."""
+    """The request cannot be carried out in the present state; the message says why."""
 
 
 class CannotTell(TraceGradeError):

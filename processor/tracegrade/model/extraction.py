@@ -1,4 +1,4 @@
-"""What extraction read out of one trace."""
+"""The result of extraction for one trace."""
 
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias

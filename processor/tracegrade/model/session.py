@@ -34,7 +34,7 @@ class ToolResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SessionPart:
-    """What one trace has of a session: all that is read of it to judge the session, so that its spans can be let go.
+    """One trace of a session: all that is needed of it to judge the session, so that its spans can be freed.
 
     ``runs`` and ``calls`` are those of the trace that belong to the session, as in `Extraction`. ``scopes`` has the
     instrumentation scope of each span (hex id) that shows one of the calls. ``results`` are the tool results that the

@@ -1,4 +1,4 @@
-"""What stands in values in place of what was redacted, as ``redact`` writes it: masks, hashes, and keys that say so.
+"""Stand-ins for redacted values, as ``redact`` writes them: masks, hashes, and keys that mark them.
 
 A mask says only that something was there, of whatever type. Of a hash it is known besides what is equal to it: what was
 hashed alike. An object is open where members of it were dropped, or one of its keys was redacted: whatever is not there

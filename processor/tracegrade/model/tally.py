@@ -1,4 +1,4 @@
-"""How many results of each outcome there are, and the pass rate that they make."""
+"""Counts of results by outcome, and their pass rate."""
 
 from collections.abc import Iterable
 from math import sqrt
@@ -48,7 +48,7 @@ class Weighted(NamedTuple):
 
     @property
     def effective(self) -> float:
-        """As many results of equal weight tell as much (Kish's effective sample size)."""
+        """The number of equally weighted results with the same information (Kish's effective sample size)."""
         return self.total * self.total / self.squares if self.squares else 0.0
 
 
@@ -172,12 +172,12 @@ class Tally(NamedTuple):
 
     @property
     def all_judged(self) -> float:
-        """How many subjects the passes and fails stand for."""
+        """The number of subjects that the passes and fails stand for."""
         return self.all_passed + self.all_failed
 
     @property
     def all_results(self) -> float:
-        """How many subjects the results of any outcome stand for."""
+        """The number of subjects that results of any outcome stand for."""
         return self.all_passed + self.all_failed + self.all_not_evaluable + self.all_errors
 
     @property

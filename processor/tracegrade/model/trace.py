@@ -86,7 +86,7 @@ class Trace:
 
     @property
     def span_count(self) -> int:
-        """How many distinct spans it has."""
+        """The number of its distinct spans."""
         return len(self.spans)
 
     @property

@@ -1,4 +1,4 @@
-"""What leaves the judge: the results of one trace, or of one session, in one revision."""
+"""The judge's output: the results of one trace, or of one session, in one revision."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

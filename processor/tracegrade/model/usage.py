@@ -1,4 +1,4 @@
-"""What model calls used: tokens, and what they cost by prices that the user states."""
+"""Usage of model calls: tokens, and their cost by prices that the user states."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
@@ -25,7 +25,7 @@ class Usage(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What model calls cost, in the user's currency; None where it is not known, and ``unknown`` says why."""
+    """The cost of model calls, in the user's currency; None where it is not known, and ``unknown`` says why."""
 
     amount: float | None
     unknown: str = ""

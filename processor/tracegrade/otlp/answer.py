@@ -1,4 +1,4 @@
-"""What a peer's answer means: delivered, worth another try, or given up.
+"""A peer's answer, read as delivered, worth another try, or given up.
 
 Pure: status codes, headers and bodies in, an `Answer` out. Source: the OTLP specification's tables of retryable gRPC
 codes and HTTP statuses; what the collector's exporters do where it is silent.

@@ -25,7 +25,7 @@ class Part(NamedTuple):
 
 
 class _OfTrace:
-    """What was found of one trace so far, at one level: how many items, and their bytes."""
+    """Items of one trace at one level: their number and bytes."""
 
     __slots__ = ("items", "parts")
 

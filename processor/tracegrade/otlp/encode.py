@@ -76,7 +76,7 @@ def attribute(number: int, key: str, value: JsonValue) -> bytes:
 
 
 def unkept_attribute(number: int, key: str, value: JsonValue) -> bytes:
-    """As `attribute`, for values that do not repeat."""
+    """Encode like `attribute`, without the cache, for values that do not repeat."""
     name = _key(key) if len(key) <= LONGEST_KEPT else _key.__wrapped__(key)
     if isinstance(value, str):
         text = value.encode("utf-8", "replace")

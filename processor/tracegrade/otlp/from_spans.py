@@ -22,7 +22,7 @@ from tracegrade.otlp.encode import any_value
 
 
 def requests_of(trace: Trace) -> list[Message]:
-    """What was kept of a trace as export requests: its spans, and its log records if it has any."""
+    """Stored spans of a trace, and its log records if it has any, as export requests."""
     return [trace_request(trace.spans), *([logs_request(trace.log_records)] if trace.log_records else [])]
 
 

@@ -41,7 +41,7 @@ def take_out_bad_spans(spans: Any) -> list[tuple[str, Any]]:
 
 
 def take_out_bad_log_records(records: Any) -> list[tuple[str, Any]]:
-    """As `take_out_bad_spans`, of log records, which need no ids; the reasons are keys of `BAD_LOG_IDS`."""
+    """Take out bad log records, which need no ids; the reasons are keys of `BAD_LOG_IDS`."""
     return _take_out(records, _bad_log_id)
 
 

@@ -163,7 +163,7 @@ class _Walk(JsonRequest):
 
 @dataclass(slots=True)
 class _Field:
-    """How one field is read and written; ``table`` is set for messages, ``read`` and ``write`` matter for the rest."""
+    """The reader and writer of one field; ``table`` is set for messages, ``read`` and ``write`` matter for the rest."""
 
     name: str
     key: str
@@ -239,7 +239,7 @@ def _problem(entry: _Field, index: int, item: Any, error: BadValueError) -> str:
 
 
 def _items_in(container: Any) -> int:
-    """How many items a resource or scope holds, whatever else is wrong with it."""
+    """Count the items of a resource or scope, whatever else is wrong with it."""
     found, waiting = 0, [container]
     while waiting:
         at = waiting.pop()

@@ -1,4 +1,4 @@
-"""What changed between two snapshots of `Telemetry`: what backends take that want delta temporality."""
+"""Changes between two snapshots of `Telemetry`, for backends that want delta temporality."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What installed packages add to TraceGrade: dialects and evaluators, found by entry point.
+"""Additions of installed packages: dialects and evaluators, found by entry point.
 
 A program that reads traces or rules calls `installed.load_plugins` first: importing loads none.
 """

@@ -40,7 +40,7 @@ def points(group: str) -> list[EntryPoint]:
 
 
 def load(group: str, kind: type[Member]) -> list[Plugin[Member]]:
-    """What installed packages add to `group`, by name.
+    """Additions of installed packages to `group`, by name.
 
     Raises:
         TraceGradeError: one cannot be imported, is not a `kind`, or two have one name.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Plugins:
-    """What installed packages add, each by name."""
+    """Additions of installed packages, each by name."""
 
     dialects: tuple[Plugin[Dialect], ...]
     evaluators: "tuple[Plugin[Evaluator[Any, Any]], ...]"

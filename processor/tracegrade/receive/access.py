@@ -82,7 +82,7 @@ def guarded(
 
 
 def _of_one_tenant(connection: HTTPConnection, access: AccessSettings | None) -> str | None:
-    """What says that a request is of one tenant, beside its token; None where nothing does."""
+    """Evidence of a request's tenant other than its token; None without any."""
     if access is None:
         return None
     if access.tenant_header is not None and access.tenant_header in connection.headers:

@@ -51,7 +51,7 @@ def server_context(where: str, tls: TlsServerSettings) -> ssl.SSLContext:
 
 
 def read_certificate(where: str, tls: TlsServerSettings) -> Certificate:
-    """What the files of `tls` hold; raises as `reloading_certificate` does."""
+    """Read the files of `tls`; raises as `reloading_certificate` does."""
     chain = _content(where, "cert_file", tls.cert_file)
     key = _content(where, "key_file", tls.key_file)
     authority = None if tls.client_ca_file is None else _content(where, "client_ca_file", tls.client_ca_file)

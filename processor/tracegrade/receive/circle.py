@@ -52,7 +52,7 @@ class Circle:
         return False
 
     def heard(self, signal: Signal) -> str:
-        """What our own requests say of whom we heard from; "" for nobody."""
+        """The header of our own requests that names the instances we heard from; "" for none."""
         return ",".join(self._heard_s[signal])
 
     def end_quiet(self) -> None:

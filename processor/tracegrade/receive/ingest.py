@@ -77,14 +77,14 @@ class _OverQuotaError(Exception):
 
 
 class Bounds(Protocol):
-    """What ingest needs of quotas."""
+    """The part of quotas that ingest uses."""
 
     def refusal(self, entry: Entry) -> Refused | None:
         """Why a request is not taken now; None if it is, and it counts then."""
 
 
 class JournalWriter(Protocol):
-    """What ingest needs of a journal."""
+    """The part of a journal that ingest uses."""
 
     def append(self, entry: Entry) -> Future[int]:
         """Take an entry; the future resolves once it is durable, or fails: `JournalRefused`, `NotTaken`."""
@@ -399,12 +399,12 @@ class Ingest:
 
 
 def shutting_down() -> Refused:
-    """What to answer while stopping."""
+    """The answer while stopping."""
     return Refused(
         "shutting_down", "this receiver is shutting down; send again, to it or to its successor", RETRY_AFTER_S
     )
 
 
 def request_too_slow(timeout_s: float) -> Refused:
-    """What to answer when a request did not come in time."""
+    """The answer to a request that did not arrive in time."""
     return Refused("read_timeout", f"the request did not arrive within {timeout_s:g} s", RETRY_AFTER_S)

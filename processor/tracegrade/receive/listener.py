@@ -51,7 +51,7 @@ class Listener:
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     def refused(self) -> dict[str, int]:
-        """How many requests were refused and spans rejected since the start, by reason."""
+        """Count requests refused and spans rejected since the start, by reason."""
         numbers = self._telemetry.snapshot()["metrics"]
         found = [
             *(item for item in numbers.get(_REQUESTS, ()) if item["labels"]["outcome"] == "refused"),
@@ -100,7 +100,7 @@ class Listener:
             await self._stop.wait()
 
     def append(self, entry: Entry) -> Future[int]:
-        """As a journal's: the request is taken, and there is nothing to wait for."""
+        """Take the request, as a journal does; there is nothing to wait for."""
         done: Future[int] = Future()
         try:
             self._take(entry.signal, entry.payload)

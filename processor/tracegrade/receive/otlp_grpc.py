@@ -223,7 +223,6 @@ class _Export:
         self._bounds = bounds
 
     async def answer(self, _requests: AsyncIterator[bytes], context: _Context) -> bytes:
-        """Take a request and answer it."""
         metadata = context.invocation_metadata() or ()
         admitted = _admitted(self._tokens, metadata, context.peer())
         if isinstance(admitted, Refused):
@@ -292,7 +291,7 @@ def _admitted(
 def _sender(
     caller: Caller | None, tenants: SenderTenants, metadata: Iterable[tuple[str, str | bytes]], context: _Context
 ) -> Sender:
-    """What decides whose spans these are; of the certificate only where it matters."""
+    """The tenant's credentials; of the certificate only where it matters."""
     claimed = () if tenants.header is None else _values(metadata, tenants.header)
     address = grpc_address(context.peer()) if claimed else ""
     if not tenants.by_subject:

@@ -34,7 +34,7 @@ class _Bucket:
         self._at_s = now_s
 
     def wait_s(self, now_s: float) -> float:
-        """How long until the next request is taken; 0 for now."""
+        """Seconds until the next request is taken; 0 for now."""
         self._left = min(self.rate * BURST_S, self._left + (now_s - self._at_s) * self.rate)
         self._at_s = now_s
         return 0.0 if self._left > 0 else max(-self._left / self.rate, 1e-3)

@@ -1,4 +1,4 @@
-"""What ingest knows of redaction; what does it is loaded where the settings ask for it."""
+"""Redaction as ingest sees it; its code is loaded only if the settings ask for it."""
 
 from collections import Counter
 from collections.abc import Generator
@@ -23,7 +23,7 @@ class Redacts(Protocol):
     """Redacts requests that were checked; any thread may call it."""
 
     def in_turns(self, signal: Signal, payload: bytes, tenant: str) -> Generator[None, None, Redacted]:
-        """As `redacted`, for large requests: each turn takes some 20 ms."""
+        """Redact a large request in slices of some 20 ms."""
         ...
 
     def redacted(self, signal: Signal, payload: bytes, tenant: str) -> Redacted:

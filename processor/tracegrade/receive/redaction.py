@@ -44,7 +44,7 @@ class RequestRedactor:
         return self._requests.key_id
 
     def redacted(self, signal: Signal, payload: bytes, tenant: str, on_found: OnFound | None = None) -> Redacted:
-        """As `Redacts`; `on_found` is called with each value that a detector found."""
+        """Make it; see `Redacts`. `on_found` is called with each value that a detector found."""
         turns = self.in_turns(signal, payload, tenant, on_found)
         while (redacted := next_turn(turns)) is None:
             pass
@@ -53,7 +53,7 @@ class RequestRedactor:
     def in_turns(
         self, signal: Signal, payload: bytes, tenant: str, on_found: OnFound | None = None
     ) -> Generator[None, None, Redacted]:
-        """As `redacted`, some parts of a large request at a time."""
+        """Redact a large request, some parts at a time."""
         try:
             parts = RedactedParts(self._requests, signal, payload, tenant, on_found)
             redacted = yield from parts.request()

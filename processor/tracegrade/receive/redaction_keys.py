@@ -1,4 +1,4 @@
-"""What a data folder remembers of redaction: the key of stand-ins for ids, and which key of hashes was used last."""
+"""The redaction keys of a data folder: that of stand-ins for ids, and which key of hashes was used last."""
 
 import time
 from pathlib import Path

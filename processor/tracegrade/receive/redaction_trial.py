@@ -1,4 +1,4 @@
-"""What redaction would take out of recorded requests; nothing is changed."""
+"""A trial of redaction over recorded requests; nothing is changed."""
 
 from collections import Counter
 from collections.abc import Iterable

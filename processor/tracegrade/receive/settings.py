@@ -84,7 +84,7 @@ class AuthSettings(FileModel):
 
 
 class ListenSettings(FileModel):
-    """What all servers beyond the health page have in common."""
+    """Settings that all servers but the health page have."""
 
     endpoint: Endpoint
     tls: TlsServerSettings | None = Field(None, description="Encrypt; needed beyond loopback unless `insecure`")
@@ -109,7 +109,7 @@ class ListenSettings(FileModel):
         return self.auth is not None or (self.tls is not None and self.tls.client_ca_file is not None)
 
     def _missing(self) -> list[str]:
-        """What this lacks to be reached from other machines."""
+        """Settings that are missing before it may be reached from other machines."""
         return [
             *(["tls"] if self.tls is None else []),
             *([] if self.knows_callers else ["auth (or tls.client_ca_file)"]),
@@ -127,7 +127,7 @@ class KeepaliveServerSettings(FileModel):
 
 
 class KeepaliveEnforcementSettings(FileModel):
-    """How often clients may ping; those that do it more often are disconnected (ENHANCE_YOUR_CALM)."""
+    """The shortest time between a client's pings; clients that ping more often are disconnected (ENHANCE_YOUR_CALM)."""
 
     min_time: Duration = Field(300.0, description="The least time between two pings of a client")
     permit_without_stream: bool = Field(False, description="Allow pings while no request is in work")

@@ -1,4 +1,4 @@
-"""What a request must be before it is journalled: readable, and with whole ids in every span.
+"""Checks of a request before it is journalled: readable, and with whole ids in every span.
 
 Spans with bad ids or damaged bytes are taken out, texts that are not UTF-8 are repaired, and the rest of the request is
 kept: one broken instrumentation must not cost others their data. Of a request that parses only ids are looked at:

@@ -16,7 +16,7 @@ _logger.setLevel(logging.WARNING)  # below, there is a line for each that is ope
 
 
 def settings() -> dict[str, Any]:
-    """What uvicorn's configuration says of WebSockets."""
+    """WebSocket settings of uvicorn's configuration."""
     return {
         "ws": BoundedWebSocket,
         "ws_max_size": MAX_MESSAGE_BYTES,

@@ -66,7 +66,7 @@ class Redactor:
         return value
 
     def text(self, text: str, place: Path = (), depth: int = 0) -> str:
-        """As `value`, of a text."""
+        """Redact a text; see `value`."""
         if depth < MAX_DEPTH and is_json(text):
 
             def replace(found: str, leaf: Leaf, path: Path) -> str:

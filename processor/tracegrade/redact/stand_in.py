@@ -1,4 +1,4 @@
-"""What stands in place of redacted values: masks, and hashes by a tenant's key."""
+"""Stand-ins for redacted values: masks, and hashes by a tenant's key."""
 
 import hmac
 import re

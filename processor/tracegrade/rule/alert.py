@@ -85,7 +85,7 @@ class Alert(FileModel):
 
     @property
     def kind(self) -> AlertKind:
-        """What it looks for."""
+        """The kind of alert."""
         form = next(form for form in FORMS if getattr(self, form) is not None)
         return "silent" if self.silent_s is not None else form
 
@@ -113,7 +113,7 @@ class Alert(FileModel):
 
     @property
     def evidence_s(self) -> float:
-        """How far back results count as evidence, in seconds: at low volume a fall takes days to be seen."""
+        """The time in which results count as evidence, in seconds: at low volume a fall takes days to be seen."""
         against = None
         if self.drop is not None:
             against = self.drop.against.history
@@ -128,7 +128,7 @@ class Alert(FileModel):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What makes it another alert when it is edited; how soon and how surely it fires does not."""
+        """The fields that make it another alert when they are edited; how soon and how surely it fires does not."""
         if self.slo is not None:
             return self.kind, self.of, self.slo.objective, self.slo.window
         drop = self.drop and (self.drop.against.share, self.drop.against.history, self.drop.by)

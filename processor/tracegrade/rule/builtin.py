@@ -1,7 +1,7 @@
-"""What ready-made rules are called by."""
+"""Names of ready-made rules."""
 
 BUILTIN = "builtin:"
-"""How the place of ready-made rules begins."""
+"""The prefix of places of ready-made rules."""
 
 ALL = "all"
 DEFAULT = "default"

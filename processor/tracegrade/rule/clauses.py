@@ -11,7 +11,7 @@ from tracegrade.rule.patterns import AttributeValues, Names, Patterns, Prompts, 
 
 
 class Clauses(FileModel):
-    """What a subject must be; all clauses must hold, and a list means any of its items."""
+    """Conditions on a subject; all must hold, and a list means any of its items."""
 
     tenant: Tenants = Field(
         default=None,

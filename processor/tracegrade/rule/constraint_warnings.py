@@ -57,7 +57,7 @@ class _Item(NamedTuple):
 
 
 def constraint_warnings(rule: Rule) -> Iterator[tuple[Location, str]]:
-    """What looks wrong in the constraints of a rule, each where it stands, and once."""
+    """Warnings about the constraints of a rule, each at its place, and once."""
     yield from dict.fromkeys(_all_warnings(rule))
 
 

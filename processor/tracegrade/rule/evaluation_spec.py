@@ -45,7 +45,7 @@ _NOT_IN_RULES = frozenset({"default_evaluation_criteria", "description"})
 
 @dataclass(frozen=True, slots=True)
 class EvaluationSpec:
-    """What is evaluated under one name.
+    """The evaluation of one name.
 
     ``criteria`` and ``settings`` are instances of the evaluator's own models; ``written`` is the item as it stands in
     the file. ``case`` is the id of the case that it belongs to, if any, ``file`` the file beside the rule that the

@@ -97,7 +97,7 @@ def one_form(named: str) -> str:
 
 
 def evaluator_name(written: str) -> str:
-    """What the evaluator in a file is called: as the file is, with ``-`` for each ``_``."""
+    """The name of the evaluator in a file: the file's, with ``-`` for each ``_``."""
     return written.rpartition("/")[2].removesuffix(".py").replace("_", "-")
 
 

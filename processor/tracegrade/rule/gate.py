@@ -20,7 +20,7 @@ MARGIN = 0.02
 
 
 class Gate(FileModel):
-    """What is required of the rule before a change goes out, in each gate; experimental rules never fail one."""
+    """Requirements on the rule in each gate; experimental rules never fail one."""
 
     model_config = ConfigDict(
         json_schema_extra={"anyOf": [{"required": ["at_least"]}, {"required": ["not_worse_than"]}]}

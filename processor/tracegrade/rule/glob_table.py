@@ -27,7 +27,7 @@ class GlobTable(Generic[_T]):
         self._memo: dict[str, _T | None] = {}
 
     def find(self, name: str) -> _T | None:
-        """What belongs to `name`; None when nothing does."""
+        """The value given for `name`, else for the longest glob that it matches; None without either."""
         if name in self._exact:
             return self._exact[name]
         if name in self._memo:

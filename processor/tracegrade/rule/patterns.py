@@ -1,4 +1,4 @@
-"""What a clause compares with: globs for names, exact text for tenants and prompts, scalars, ``{$regex: ...}``."""
+"""Values that a clause compares with: globs for names, exact text for tenants and prompts, scalars, ``{$regex}``."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What models cost: prices that the user states, since they change. There is no list of our own."""
+"""Prices of models, as the user states them, since they change. There is no list of our own."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,7 +14,7 @@ _TOKENS = 1_000_000
 
 
 class Price(FileModel):
-    """What a million tokens of a model cost, in a currency of the user's choice."""
+    """The price of a million tokens of a model, in a currency of the user's choice."""
 
     input: float = Field(ge=0, description="A million tokens that the model reads")
     output: float = Field(ge=0, description="A million tokens that it writes")

@@ -1,4 +1,4 @@
-"""How rule files are read: what the settings say of that, as plain data that other processes are given."""
+"""Settings for reading rule files, as plain data that is passed to other processes."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RuleReading:
-    """What rules may use beside their own files; see `load.load_rules`."""
+    """Resources that rules may use besides their own files; see `load.load_rules`."""
 
     semantic_model: str | None = None
     allow_code: bool = False

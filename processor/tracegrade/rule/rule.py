@@ -216,7 +216,7 @@ class Rule(FileModel):
 
     @cached_property
     def begins_after(self) -> SideTable | None:
-        """What ``when`` means, ready to be looked for."""
+        """The call that ``when`` names, compiled."""
         return SideTable(self.when) if self.when is not None else None
 
     @property
@@ -241,7 +241,7 @@ class Rule(FileModel):
 
     @cached_property
     def measures(self) -> tuple[Measure, ...]:
-        """What is measured of each subject beside its outcome: what its alerts watch."""
+        """Measures of each subject that alerts watch, other than its outcome."""
         watched = {alert.of for alert in self.alert}
         return tuple(measure for measure in MEASURES if measure in watched)
 

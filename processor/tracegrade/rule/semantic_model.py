@@ -79,5 +79,5 @@ class StaticModel:
         return vector / length if length else vector
 
     def similarity(self, left: str, right: str) -> float:
-        """As in `semantic.Model`; texts without any known word are like nothing."""
+        """See `semantic.Model`; texts without any known word are similar to none."""
         return float((self._embedded(left[:_MAX_CHARACTERS]) * self._embedded(right[:_MAX_CHARACTERS])).sum())

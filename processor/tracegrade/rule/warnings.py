@@ -1,4 +1,4 @@
-"""What in a rule looks wrong, and is allowed: each where it stands in the file, with what to do.
+"""Warnings about rules that are allowed and look wrong: each at its place in the file, with what to do.
 
 A rule that cannot work is refused while it is read. These can, and hardly ever do what their authors mean.
 """

@@ -1,13 +1,13 @@
-"""What an alert may watch, by the name that its `of` has; importing it loads no model."""
+"""Values that an alert may watch, by the name in `of`; importing it loads no model."""
 
 PASS_RATE = "pass_rate"
-"""What an alert watches unless it names something else."""
+"""The value that an alert watches by default."""
 
 UNJUDGED = ("not_evaluable", "error")
 """Outcomes whose share among all results an alert may watch."""
 
 SHARES = (PASS_RATE, *UNJUDGED)
-"""What an alert may watch of a rule as a whole."""
+"""Values of a rule as a whole that an alert may watch."""
 
 SCORE = ".score"
 """Ends the name of an evaluation whose mean score is watched."""

@@ -1,4 +1,4 @@
-"""How check digits are counted: what several kinds of numbers share."""
+"""Check digits that several kinds of numbers share."""
 
 from collections.abc import Sequence
 from string import ascii_letters, digits

@@ -1,4 +1,4 @@
-"""What finds one kind of personal data or secret in a text, and makes stand-ins for it."""
+"""A detector finds one kind of personal data or secret in a text, and makes stand-ins for it."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

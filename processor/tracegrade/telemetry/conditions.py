@@ -1,4 +1,4 @@
-"""What is wrong right now, and since when: states that begin, last and end, where metrics only count.
+"""Conditions: what is wrong now, and since when. They begin, last and end, where metrics only count.
 
 Each process keeps its `Conditions`; they leave it as part of its snapshot. ``/healthz``, ``/readyz``, the page and
 ``doctor`` show those of all. ``KINDS`` is the whole list.
@@ -160,11 +160,11 @@ class Condition:
 
     @property
     def advice(self) -> str:
-        """What to do."""
+        """Advice on the condition."""
         return KINDS[self.name].advice if self.name in KINDS else ""
 
     def to_json(self) -> dict[str, Any]:
-        """As a snapshot holds it."""
+        """The condition in the form of a snapshot."""
         return {"name": self.name, "where": self.where, "since_ns": self.since_ns, "message": self.message}
 
 
@@ -212,7 +212,7 @@ class Conditions:
             self._current.update({(condition.name, condition.where): condition for condition in earlier})
 
     def current(self) -> list[Condition]:
-        """What holds now, the oldest first."""
+        """Conditions that hold now, the oldest first."""
         with self._lock:
             return sorted(self._current.values(), key=lambda condition: (condition.since_ns, condition.name))
 

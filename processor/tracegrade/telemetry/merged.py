@@ -68,7 +68,7 @@ class MergedSnapshots:
 
 
 def _counted(snapshots: Iterable[Snapshot], role: str) -> Snapshot:
-    """What processes that have ended had counted."""
+    """Counts of processes that have ended."""
     counted: list[Snapshot] = []
     for each in snapshots:
         metrics = each["metrics"]

@@ -1,4 +1,4 @@
-"""What a process uses of its machine: CPU time, memory, open files; read from /proc, which Linux alone has."""
+"""Resource use of a process: CPU time, memory, open files; read from /proc, which Linux alone has."""
 
 import os
 from pathlib import Path

@@ -32,7 +32,7 @@ class SeriesBound:
 
     @property
     def series(self) -> int:
-        """How many were given out."""
+        """The number of series given out."""
         return self._series
 
     @property

@@ -1,4 +1,4 @@
-"""What a test gets as its fixture ``tracegrade``."""
+"""The fixture ``tracegrade`` of a test."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack

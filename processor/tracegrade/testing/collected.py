@@ -1,4 +1,4 @@
-"""What one test has collected so far: OTLP requests, and whether anything is still to come."""
+"""The OTLP requests that one test has collected, and whether more are to come."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -103,7 +103,7 @@ class Collected:
 
     @property
     def traces(self) -> int:
-        """How many traces have spans here."""
+        """The number of traces with spans here."""
         with self._changed:
             return len(self._traces)
 

@@ -1,4 +1,4 @@
-"""What was judged of a test, and the assertions on it."""
+"""The results of a test, and the assertions on them."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

@@ -109,7 +109,7 @@ TRACE = (
     ),
     *_columns_of(TraceSummary, "revision", "trace_id", "first_received_ns"),
 )
-"""What every row says of its trace."""
+"""Columns of every row about its trace."""
 
 JUDGED_TRACE = (
     Column(
@@ -127,7 +127,7 @@ JUDGED_TRACE = (
     ),
     *_columns_of(TraceSummary, "rule_set_hash", "tracegrade"),
 )
-"""What rows of results say of it besides."""
+"""Further columns of results about the trace."""
 
 SUBJECT = _columns_of(JudgedSubject, "kind", "id", "span_id", "time", "service", "release", "session", "agent")
 PAIR = _columns_of(Pair)
@@ -156,7 +156,7 @@ DECISION = (
 EVALUATION = _columns_of(Evaluation)
 
 CALLING_TRACE = _columns_of(TraceSummary, "service", "release", "session")
-"""What rows of tool calls say of their trace besides."""
+"""Further columns of tool calls about their trace."""
 
 NUMBER = Column("number", "int64", "the place among the trace's calls, from 0", "record")
 _DURATION = Column(

@@ -53,7 +53,7 @@ def client_config(
 
 
 def asking_config(settings: KafkaSettings, **own: ClientValue) -> dict[str, Any]:
-    """As `client_config`, for one that asks something and ends: it logs nothing, since its errors say what is wrong."""
+    """Settings of a client that asks once and ends: it logs nothing, since its errors say what is wrong."""
     return client_config(settings, "ask", own={key.replace("_", "."): value for key, value in own.items()}) | {
         "logger": _SILENT
     }
@@ -73,7 +73,7 @@ def check_client(settings: KafkaSettings) -> None:
 
 
 def error_text(error: Any) -> str:
-    """What the library says of an error, a ``KafkaError`` or an exception with one, in one line."""
+    """The library's text for an error, a ``KafkaError`` or an exception with one, in one line."""
     inner = error.args[0] if isinstance(error, Exception) and error.args else error
     text = inner.str() if hasattr(inner, "str") else str(inner)
     return " ".join(text.split())

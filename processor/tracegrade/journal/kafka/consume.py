@@ -192,11 +192,11 @@ class GroupConsumer:
         return {number: ends for number, ends in found.items() if len(ends) == len(self._topics)}
 
     def forget_ends(self) -> None:
-        """What was asked was asked too long ago."""
+        """Ask for the ends anew: those that were asked for are too old."""
         self._asked = {}
 
     def partition_counts(self) -> dict[str, int]:
-        """How many partitions each of both topics has; a topic is left out if no broker says so."""
+        """The number of partitions of both topics; a topic is left out if no broker says so."""
         try:
             found = self._admin.list_topics(timeout=_ENDS_WITHIN_S).topics
         except self._kafka.KafkaException:

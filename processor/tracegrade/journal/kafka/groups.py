@@ -1,4 +1,4 @@
-"""How far a consumer group has read, for who is no member of it."""
+"""The positions of a consumer group, for a process that is no member."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -44,7 +44,7 @@ class PartitionMerge:
         self._fetched_to[end.topic] = max(self._fetched_to[end.topic], end.offset)
 
     def waiting(self, topic: str) -> int:
-        """How many messages of `topic` were fetched and not given."""
+        """The number of messages of `topic` that were fetched and not given out."""
         return len(self._queues[topic])
 
     def first_waiting(self, most: int) -> list[Message]:

@@ -232,7 +232,7 @@ class KafkaJournal:
 
 
 class _Confirmation:
-    """What is not confirmed yet of one request; settles its future with the last message."""
+    """Messages of one request that are not confirmed yet; settles its future with the last one."""
 
     __slots__ = ("_error", "_future", "_journal", "_left", "_parts")
 

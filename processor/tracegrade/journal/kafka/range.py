@@ -68,7 +68,7 @@ class RangeReader:
 
     @property
     def total(self) -> int:
-        """How many messages `messages` gives, at most."""
+        """The most messages that `messages` gives."""
         return sum(end - start for start, end in self._extents.values())
 
     def messages(self) -> Iterator[Message]:

@@ -292,7 +292,7 @@ def _parts(step: Step) -> list[JsonValue]:
 
 
 def _came_back(step: Step) -> list[JsonValue]:
-    """What came back in a step, and is the result of no call that is read."""
+    """Results in a step that belong to no call that is read."""
     copied = [result for call in step.calls for result in call.results] if step.is_copied else []
     return [{"role": "tool", "parts": result.parts} for result in [*copied, *step.loose] if result.parts]
 
@@ -302,7 +302,7 @@ def _argument_text(arguments: JsonValue) -> str:
 
 
 def _output(results: Sequence[Result]) -> str | None:
-    """What came back, as one text where it is text; None where nothing is known of it."""
+    """A result, as one text where it is text; None where it is not known."""
     parts = [part for result in results for part in parts_of(result.content)]
     texts = [text(members(part).get("content")) for part in parts if members(part).get("type") == "text"]
     if len(texts) < len(parts):

@@ -19,7 +19,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(slots=True)
 class Result:
-    """What came back: ``content`` as it is written, ``parts`` as parts of a message.
+    """The result of a call: ``content`` as it is written, ``parts`` as parts of a message.
 
     ``references`` name trajectories of sub-agents.
     """

@@ -33,7 +33,7 @@ class DocumentRequests:
 
 
 def document_requests(document: JsonValue) -> DocumentRequests | None:
-    """What a JSON document holds; None when it is of no format that is read.
+    """The format of a JSON document; None when it is of no format that is read.
 
     Raises:
         OtlpJsonError: a value of a wrong type outside of a span, or nested too deep.

@@ -133,7 +133,7 @@ class SourceReport:
 
     @property
     def not_read_line(self) -> str:
-        """What was not read of all files in one sentence, "" where all was read."""
+        """Describe in one sentence what was not read of all files; "" where all was read."""
         lines = [line for file in self._files.values() if (line := file.not_read_line)]
         if len(lines) <= 1:
             return "".join(lines)

@@ -33,7 +33,7 @@ class Found(Protocol):
 
 
 class Scanner(Protocol):
-    """What finds personal data and secrets; see `redact.scan`."""
+    """Searches for personal data and secrets; see `redact.scan`."""
 
     def places(self, wire: bytes) -> Iterable[tuple[int, int]]:
         """Where in a request something may be found, from and up to."""
@@ -129,8 +129,6 @@ class _Members(list[Any]):
 
 
 class _Number(str):
-    """A number as it is written."""
-
     __slots__ = ()
 
 

@@ -58,7 +58,7 @@ class Redaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SenderPolicy:
-    """What items of one sender are redacted by.
+    """The redaction of items of one sender.
 
     ``actions`` are those of detectors by name, ``action`` is that of all others. ``key`` is the tenant's; ids get their
     stand-ins by ``id_key`` where masks would make all of them the same. ``on_found`` is called with what was found.
@@ -229,7 +229,6 @@ class _Replacing:
         self._numbers: Counter[Leaf] = Counter()
 
     def visit(self, text: str, name: str, leaf: Leaf, place: Place) -> str:
-        """A `Visit`."""
         if self._item.keeps(place):
             return text
         number = self._numbers[leaf]

@@ -1,4 +1,4 @@
-"""What finds detectors' values in texts."""
+"""The search for detectors' values in texts."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
