@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracegrade.cli.groups import Command
-from tracegrade.cli.options import tenant_option
+from tracegrade.cli.options import rules_option, tenant_option
 from tracegrade.cli.output import (
     EXIT_CANNOT_TELL,
     EXIT_FAILED,
@@ -28,9 +28,7 @@ _SIGNS = {"error": ("✗", "bold red"), "warning": ("!", "yellow"), "note": ("·
 
 
 @click.command(cls=Command)
-@click.option(
-    "--rules", "rule_paths", multiple=True, metavar="PATH", help="Use these rules instead of those in the settings."
-)
+@rules_option("Use these rules instead of those in the settings.")
 @click.option(
     "--traces",
     "max_traces",

@@ -166,6 +166,11 @@ def _option(item: Parameter, default: str | None) -> Callable[[Any], Any]:
     )
 
 
+def rules_option(meaning: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """The option ``--rules``, several paths; `meaning` is its help."""
+    return click.option("--rules", "rule_paths", multiple=True, metavar="PATH", help=meaning)
+
+
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 

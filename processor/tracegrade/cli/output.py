@@ -33,15 +33,15 @@ _NARROWEST = 20
 P = ParamSpec("P")
 R = TypeVar("R")
 
-format_option = click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="A table, or one JSON object per line.",
-)
 
+def format_of(formats: Sequence[str], meaning: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """The option ``--format``: one of `formats`, the first unless set; `meaning` is its help."""
+    return click.option(
+        "--format", "output_format", type=click.Choice(formats), default=formats[0], show_default=True, help=meaning
+    )
+
+
+format_option = format_of(["table", "json"], "A table, or one JSON object per line.")
 
 output_option = click.option(
     "-o",

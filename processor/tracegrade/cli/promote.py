@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracegrade.cli.groups import Command
-from tracegrade.cli.options import TIME, run_option, tenant_option
+from tracegrade.cli.options import TIME, rules_option, run_option, tenant_option
 from tracegrade.cli.output import EXIT_FAILED, format_option, print_json, print_line, print_table
 from tracegrade.cli.redact import counts_text, kept_text, redaction_options
 from tracegrade.cli.rule_paths import rules_of_id
@@ -30,13 +30,7 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @click.argument("trace_ids", nargs=-1, metavar="[TRACE_ID...]")
 @click.option("--rule", "rule_id", metavar="ID", help="The rule whose test the traces become.")
-@click.option(
-    "--rules",
-    "rule_paths",
-    multiple=True,
-    metavar="PATH",
-    help="Where the rule is, instead of the rules in the settings.",
-)
+@rules_option("Where the rule is, instead of the rules in the settings.")
 @click.option(
     "--suite",
     metavar="NAME|FILE",

@@ -12,7 +12,7 @@ import click
 from tracegrade.cli.gate_options import AskedGate, gate_options
 from tracegrade.cli.groups import Command
 from tracegrade.cli.judging import jobs_option, judged_and_shown
-from tracegrade.cli.options import query_options
+from tracegrade.cli.options import query_options, rules_option
 from tracegrade.cli.output import EXIT_CANNOT_TELL, print_line, print_lines, print_source_report
 from tracegrade.cli.replay_run import asked_run, print_run, recorded, run_options, stored_as_they_come
 from tracegrade.cli.replay_summary import EXITS, Replayed, RuleOutcome, Summary, print_gate, print_summary, worse_exit
@@ -356,13 +356,7 @@ _GROUPS = ("rule", "agent", "service", "release")
 
 @click.command(cls=Command)
 @click.argument("sources", nargs=-1, metavar="[SOURCE...]")
-@click.option(
-    "--rules",
-    "rule_paths",
-    multiple=True,
-    metavar="PATH",
-    help="Judge by these rules instead of those in the settings.",
-)
+@rules_option("Judge by these rules instead of those in the settings.")
 @query_options(JudgedTracesQuery, without=["tenant"])
 @click.option("--trace-id", metavar="TRACE_ID", help="Only this trace, or those whose ids begin so.")
 @click.option("--session", metavar="ID", help="Only traces of this session.")

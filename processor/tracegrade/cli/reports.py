@@ -20,9 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-import click
-
-from tracegrade.cli.output import markdown_table
+from tracegrade.cli.output import format_of, markdown_table
 from tracegrade.display import count, json_text, printable_json, printable_xml
 from tracegrade.model.evaluation import OUTCOMES
 
@@ -49,13 +47,8 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARKDOWN = re.compile(r"[\\`\[\]!]")
 _MAX_LISTED = 50
 
-report_format_option = click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["table", "json", *REPORT_FORMATS]),
-    default="table",
-    show_default=True,
-    help="A table, one JSON object per line, or a report for CI.",
+report_format_option = format_of(
+    ["table", "json", *REPORT_FORMATS], "A table, one JSON object per line, or a report for CI."
 )
 
 

@@ -11,6 +11,7 @@ from tracegrade.cli.groups import Group
 from tracegrade.cli.options import limit_option, query_options, run_option
 from tracegrade.cli.output import (
     EXIT_FAILED,
+    format_of,
     format_option,
     outcome_text,
     output_option,
@@ -110,14 +111,7 @@ def _group(result: "Result", by: str) -> str:
 
 @command.command()
 @query_options(ResultsQuery)
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["jsonl", "csv"]),
-    default="jsonl",
-    show_default=True,
-    help="One JSON object per line, or a table with one column per field.",
-)
+@format_of(["jsonl", "csv"], "One JSON object per line, or a table with one column per field.")
 @output_option
 @tenant_reading_options
 def export(settings: ReadSettings, output_format: str, output: IO[str], query: ResultsQuery) -> None:

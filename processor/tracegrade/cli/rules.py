@@ -12,6 +12,7 @@ import click
 from tracegrade.cli.groups import Group
 from tracegrade.cli.output import (
     EXIT_USAGE,
+    format_of,
     format_option,
     markdown_table,
     print_json,
@@ -250,14 +251,7 @@ def _stored_tools(settings: ReadSettings) -> dict[str, frozenset[str]]:
     is_flag=True,
     help="List the evaluators that rules can use; with names, explain each field of these evaluators.",
 )
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["table", "json", "markdown"]),
-    default="table",
-    show_default=True,
-    help="A table, one JSON object per line, or a table for a README.",
-)
+@format_of(["table", "json", "markdown"], "A table, one JSON object per line, or a table for a README.")
 def list_(paths: Sequence[str], evaluators: bool, output_format: str) -> None:
     """List rules, or the evaluators that rules can use.
 

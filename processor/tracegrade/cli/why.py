@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracegrade.cli.groups import Command
-from tracegrade.cli.options import run_option, tenant_option
+from tracegrade.cli.options import rules_option, run_option, tenant_option
 from tracegrade.cli.output import (
     EXIT_FAILED,
     Styled,
@@ -44,9 +44,7 @@ _UNKNOWN = """Trace {} is not in the store. It may
 @click.argument("trace", metavar="TRACE_ID", required=False)
 @click.option("--last", is_flag=True, help="The trace that was judged last, in place of TRACE_ID.")
 @click.option("--rule", "only", metavar="ID", help="Only of this rule.")
-@click.option(
-    "--rules", "rule_paths", multiple=True, metavar="PATH", help="Use these rules instead of those in the settings."
-)
+@rules_option("Use these rules instead of those in the settings.")
 @run_option
 @tenant_option
 @settings_options

@@ -11,7 +11,7 @@ import click
 
 from tracegrade.cli.groups import Group
 from tracegrade.cli.judging import jobs_option, judged_and_shown
-from tracegrade.cli.options import tenant_option
+from tracegrade.cli.options import rules_option, tenant_option
 from tracegrade.cli.output import (
     EXIT_CANNOT_TELL,
     end_if_nothing_read,
@@ -61,13 +61,7 @@ def command() -> None:
 @click.option(
     "--run", metavar="NAME", help="Save only the name of this stored run: gates read its results in the store."
 )
-@click.option(
-    "--rules",
-    "rule_paths",
-    multiple=True,
-    metavar="PATH",
-    help="For SOURCE: judge by these rules instead of those in the settings.",
-)
+@rules_option("For SOURCE: judge by these rules instead of those in the settings.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Save it here.")
 @tenant_option
 @jobs_option

@@ -13,6 +13,7 @@ import click
 from tracegrade.cli.gate_options import AskedGate, gate_options
 from tracegrade.cli.groups import Command
 from tracegrade.cli.judging import jobs_option, judged_here
+from tracegrade.cli.options import rules_option
 from tracegrade.cli.output import print_line, print_lines
 from tracegrade.cli.process import temporary_folder
 from tracegrade.cli.replay import Asked, judged_as_asked
@@ -28,13 +29,7 @@ if TYPE_CHECKING:
 
 @click.command(context_settings={"allow_interspersed_args": False}, cls=Command)
 @click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENT...]")
-@click.option(
-    "--rules",
-    "rule_paths",
-    multiple=True,
-    metavar="PATH",
-    help="Judge by these rules instead of those in the settings.",
-)
+@rules_option("Judge by these rules instead of those in the settings.")
 @jobs_option
 @gate_options
 @run_options

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tracegrade.cli.groups import Command
-from tracegrade.cli.options import query_options
-from tracegrade.cli.output import progress
+from tracegrade.cli.options import query_options, rules_option
+from tracegrade.cli.output import format_of, progress
 from tracegrade.cli.reports import REPORT_FORMATS
 from tracegrade.cli.settings import ReadSettings, reading_options
 from tracegrade.compare.query import SidesQuery
@@ -41,15 +41,10 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Judge the stored traces of both sides again, by the rules in force: for rules that are new or changed.",
 )
-@click.option("--rules", "rule_paths", multiple=True, metavar="PATH", help="With --rejudge: by these rules instead.")
+@rules_option("With --rejudge: by these rules instead.")
 @click.option("--no-behaviour", is_flag=True, help="Leave out what is called differently: faster.")
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["table", "json", *REPORT_FORMATS]),
-    default="table",
-    show_default=True,
-    help="Tables, one JSON object, or a report for CI; markdown is for a pull request.",
+@format_of(
+    ["table", "json", *REPORT_FORMATS], "Tables, one JSON object, or a report for CI; markdown is for a pull request."
 )
 @reading_options
 def command(

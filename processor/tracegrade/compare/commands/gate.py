@@ -8,8 +8,8 @@ import click
 
 from tracegrade.cli.gate_options import AskedGate, gate_options
 from tracegrade.cli.groups import Command
-from tracegrade.cli.options import query_options
-from tracegrade.cli.output import print_json, print_line, print_lines, progress
+from tracegrade.cli.options import query_options, rules_option
+from tracegrade.cli.output import format_of, print_json, print_line, print_lines, progress
 from tracegrade.cli.replay_summary import EXITS, gate_line, print_gate, print_rules
 from tracegrade.cli.reports import REPORT_FORMATS, report
 from tracegrade.cli.settings import settings_options
@@ -25,23 +25,12 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @click.argument("side", metavar="SIDE")
-@click.option(
-    "--rules",
-    "rule_paths",
-    multiple=True,
-    metavar="PATH",
-    help="Gate these rules instead of those in the settings; only results of the same content of them count.",
-)
+@rules_option("Gate these rules instead of those in the settings; only results of the same content of them count.")
 @query_options(SidesQuery, without=["rule"])
 @gate_options
 @settings_options
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["table", "json", *REPORT_FORMATS]),
-    default="table",
-    show_default=True,
-    help="A table, one JSON object, or a report for CI; markdown is for a pull request.",
+@format_of(
+    ["table", "json", *REPORT_FORMATS], "A table, one JSON object, or a report for CI; markdown is for a pull request."
 )
 def command(
     side: str,

@@ -9,7 +9,7 @@ import click
 from tracegrade.cli.groups import Command
 from tracegrade.cli.judging import jobs_option
 from tracegrade.cli.options import query_options
-from tracegrade.cli.output import EXIT_CANNOT_TELL, print_json, print_lines, progress
+from tracegrade.cli.output import EXIT_CANNOT_TELL, format_of, print_json, print_lines, progress
 from tracegrade.cli.rule_paths import reading_with
 from tracegrade.cli.settings import settings_options
 from tracegrade.model.errors import CannotTell
@@ -37,14 +37,7 @@ if TYPE_CHECKING:
     "baselines of alerts have them where the rule has judged nothing live.",
 )
 @jobs_option
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["table", "json", "markdown"]),
-    default="table",
-    show_default=True,
-    help="Tables, one JSON object, or Markdown for a pull request.",
-)
+@format_of(["table", "json", "markdown"], "Tables, one JSON object, or Markdown for a pull request.")
 @settings_options
 def backtest(
     config: "Config",

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tracegrade.cli.groups import Command, Group
-from tracegrade.cli.options import own_tenant_option
-from tracegrade.cli.output import EXIT_CANNOT_TELL, print_line, print_lines, progress
+from tracegrade.cli.options import own_tenant_option, rules_option
+from tracegrade.cli.output import EXIT_CANNOT_TELL, format_of, print_line, print_lines, progress
 from tracegrade.cli.process import make_files_private
 from tracegrade.cli.replay_run import described_run, print_run, read_labels, recorded
 from tracegrade.cli.settings import settings_options
@@ -87,21 +87,14 @@ _NOT_IN_NAMES = re.compile(r"[^\w.+-]+")
     help="Instead of the suite's system prompt: for all models, or for one; @FILE reads a file.",
 )
 @click.option("--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Runs of each case.")
-@click.option("--rules", "rule_paths", multiple=True, metavar="PATH", help="Judge every case by these rules, too.")
+@rules_option("Judge every case by these rules, too.")
 @agent_options
 @click.option(
     "--max-parallel",
     type=click.IntRange(min=1, max=256),
     help="Most requests under way, all providers together; of an agent, most runs at once (1 if not set).",
 )
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["table", "json", "junit", "markdown"]),
-    default="table",
-    show_default=True,
-    help="Tables, one JSON object a line, or a report for CI.",
-)
+@format_of(["table", "json", "junit", "markdown"], "Tables, one JSON object a line, or a report for CI.")
 @click.option(
     "--background",
     is_flag=True,
