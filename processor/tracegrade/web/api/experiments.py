@@ -18,8 +18,7 @@ from tracegrade.store.runs import State, stored_experiments
 from tracegrade.web.api.documents import Document, ExactJson, SentDocument, SentId
 from tracegrade.web.api.operations import Operations
 from tracegrade.web.api.parameters import (
-    ApiCaller,
-    ApiSources,
+    ApiCall,
     ForcedQuery,
     Name,
     OfForced,
@@ -29,7 +28,6 @@ from tracegrade.web.api.parameters import (
     in_tenant,
 )
 from tracegrade.web.masked import seen_by
-from tracegrade.web.sources import Sources
 
 router = Operations(503)
 
@@ -146,17 +144,17 @@ class DeletionQuery(ForcedQuery):
 
 
 @router.operation("GET /experiments", "Experiments", Experiments)
-def list_experiments(sources: ApiSources, caller: ApiCaller, query: OfTenant) -> ExactJson:
+def list_experiments(call: OfTenant) -> ExactJson:
     """Every experiment, as `tracegrade experiments list` shows them."""
-    with sources.store() as connection:
-        found = [timeline(connection, item) for item in stored_experiments(connection, query.tenant)]
-    return ExactJson({"items": [seen_by(caller, item).to_json() for item in found]})
+    with call.sources.store() as connection:
+        found = [timeline(connection, item) for item in stored_experiments(connection, call.tenant)]
+    return ExactJson({"items": [seen_by(call.caller, item).to_json() for item in found]})
 
 
 @router.operation("GET /experiments/{experiment:path}", "One experiment", ExperimentDocument, 404)
-def show_experiment(sources: ApiSources, caller: ApiCaller, experiment: PathName, query: OfTenant) -> ExactJson:
+def show_experiment(call: OfTenant, experiment: PathName) -> ExactJson:
     """One experiment: its runs, which is the baseline, and which the best."""
-    return ExactJson(seen_by(caller, _timeline(sources, query.tenant, experiment)).to_json())
+    return ExactJson(seen_by(call.caller, _timeline(call, experiment)).to_json())
 
 
 @router.operation(
@@ -167,12 +165,10 @@ def show_experiment(sources: ApiSources, caller: ApiCaller, experiment: PathName
     409,
     right="run",
 )
-def change_experiment(
-    sources: ApiSources, caller: ApiCaller, experiment: PathName, query: OfTenant, change: ExperimentChange
-) -> ExactJson:
+def change_experiment(call: OfTenant, experiment: PathName, change: ExperimentChange) -> ExactJson:
     """Pins a run as the baseline, which must be complete and have a score; or pins none."""
-    pin(sources.config.store_url, query.tenant, experiment, change.baseline)
-    return ExactJson(seen_by(caller, _timeline(sources, query.tenant, experiment)).to_json())
+    pin(call.store_url, call.tenant, experiment, change.baseline)
+    return ExactJson(seen_by(call.caller, _timeline(call, experiment)).to_json())
 
 
 @router.operation(
@@ -184,51 +180,51 @@ def change_experiment(
     right="admin",
 )
 def delete_experiment(
-    sources: ApiSources, experiment: PathName, query: Annotated[DeletionQuery, in_tenant(DeletionQuery)]
+    call: Annotated[ApiCall[DeletionQuery], in_tenant(DeletionQuery)], experiment: PathName
 ) -> ExactJson:
     """Deletes an experiment with everything that is stored of its runs; what was judged live stays.
 
     With `keep_runs=true`, its runs go into the own experiments of their suites instead, and one that holds runs of no
     stored suite is refused. It is refused while a job or `replay` writes it, too.
     """
-    delete = needed("suites", "delete_experiment_alone", "keep_runs") if query.keep_runs else delete_with_runs
-    done = delete(sources.config.store_url, query.tenant, experiment, force=query.force)
+    delete = needed("suites", "delete_experiment_alone", "keep_runs") if call.query.keep_runs else delete_with_runs
+    done = delete(call.store_url, call.tenant, experiment, force=call.query.force)
     return ExactJson({"deleted": done.traces, "runs_deleted": done.runs, "runs_kept": done.runs_kept})
 
 
 @router.operation("GET /runs", "The runs of an experiment", Runs, 404)
-def list_runs(sources: ApiSources, caller: ApiCaller, query: Annotated[RunsQuery, in_tenant(RunsQuery)]) -> ExactJson:
+def list_runs(call: Annotated[ApiCall[RunsQuery], in_tenant(RunsQuery)]) -> ExactJson:
     """Every run of an experiment against its baseline, as `tracegrade experiments timeline` shows them."""
-    found = seen_by(caller, _timeline(sources, query.tenant, query.experiment))
+    found = seen_by(call.caller, _timeline(call, call.query.experiment))
     return ExactJson({"items": [standing.to_json() for standing in found.standings]})
 
 
 @router.operation("GET /runs/{run:path}", "One run", StoredRunDocument, 404)
-def show_run(sources: ApiSources, caller: ApiCaller, run: PathName, query: OfTenant) -> ExactJson:
+def show_run(call: OfTenant, run: PathName) -> ExactJson:
     """One run: every rule, and how it stands in its experiment."""
-    return ExactJson(seen_by(caller, _standing(sources, query.tenant, run)).to_json())
+    return ExactJson(seen_by(call.caller, _standing(call, run)).to_json())
 
 
 @router.operation("PATCH /runs/{run:path}", "Change the labels of a run", StoredRunDocument, 404, 409, right="run")
-def change_run(sources: ApiSources, caller: ApiCaller, run: PathName, query: OfTenant, change: RunChange) -> ExactJson:
+def change_run(call: OfTenant, run: PathName, change: RunChange) -> ExactJson:
     """Gives a complete run other labels."""
-    label(sources.config.store_url, query.tenant, run, change.labels)
-    return ExactJson(seen_by(caller, _standing(sources, query.tenant, run)).to_json())
+    label(call.store_url, call.tenant, run, change.labels)
+    return ExactJson(seen_by(call.caller, _standing(call, run)).to_json())
 
 
 @router.operation("DELETE /runs/{run:path}", "Delete a run", DeletedRuns, 404, 409, right="admin")
-def delete_run(sources: ApiSources, run: PathName, query: OfForced) -> ExactJson:
+def delete_run(call: OfForced, run: PathName) -> ExactJson:
     """Deletes a run with everything that is stored of it; what was judged live stays. Not while it is written."""
-    return ExactJson({"deleted": delete_stored_run(sources.config.store_url, query.tenant, run, force=query.force)})
+    return ExactJson({"deleted": delete_stored_run(call.store_url, call.tenant, run, force=call.query.force)})
 
 
-def _timeline(sources: Sources, tenant: str, experiment: str) -> Timeline:
-    with sources.store() as connection:
-        return timeline(connection, known_experiment(connection, tenant, experiment))
+def _timeline(call: ApiCall[Any], experiment: str) -> Timeline:
+    with call.sources.store() as connection:
+        return timeline(connection, known_experiment(connection, call.tenant, experiment))
 
 
-def _standing(sources: Sources, tenant: str, name: str) -> Standing:
-    with sources.store() as connection:
-        run = known_run(connection, tenant, name)
-        found = timeline(connection, known_experiment(connection, tenant, run.experiment))
+def _standing(call: ApiCall[Any], name: str) -> Standing:
+    with call.sources.store() as connection:
+        run = known_run(connection, call.tenant, name)
+        found = timeline(connection, known_experiment(connection, call.tenant, run.experiment))
     return found.standing(name)

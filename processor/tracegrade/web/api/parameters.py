@@ -202,17 +202,37 @@ class Stretch(TenantQuery, Paged):
 OfSome = TypeVar("OfSome", bound=TenantQuery)
 
 
-def in_tenant(model: type[OfSome]) -> Any:
-    """The declaration of query parameters with a tenant: where none is named, the caller's own."""
+@dataclass(frozen=True, slots=True)
+class ApiCall(Generic[OfSome]):
+    """A call of an operation on what one tenant has: what it reads from, who calls, and its query parameters."""
 
-    async def read(request: Request, query: Annotated[OfSome, Query()]) -> OfSome:
-        return query.model_copy(update={"tenant": tenant_of(request)})
+    sources: Sources
+    caller: Caller
+    query: OfSome
+
+    @property
+    def tenant(self) -> str:
+        """Whose records it is about."""
+        return self.query.tenant
+
+    @property
+    def store_url(self) -> str:
+        """Where it changes records."""
+        return self.sources.config.store_url
+
+
+def in_tenant(model: type[OfSome]) -> Any:
+    """The declaration of a call with these query parameters; where they name no tenant, it is the caller's own."""
+
+    async def read(request: Request, query: Annotated[OfSome, Query()]) -> ApiCall[OfSome]:
+        own = query.model_copy(update={"tenant": tenant_of(request)})
+        return ApiCall(sources_of(request), token_of(request), own)
 
     read.__annotations__["query"] = Annotated[model, Query()]
     return Depends(read)
 
 
-OfTenant: TypeAlias = Annotated[TenantQuery, in_tenant(TenantQuery)]
+OfTenant: TypeAlias = Annotated[ApiCall[TenantQuery], in_tenant(TenantQuery)]
 
 
 class ForcedQuery(TenantQuery):
@@ -221,7 +241,7 @@ class ForcedQuery(TenantQuery):
     force: bool = Field(False, description="Delete it also where another experiment has it pinned as its baseline")
 
 
-OfForced: TypeAlias = Annotated[ForcedQuery, in_tenant(ForcedQuery)]
+OfForced: TypeAlias = Annotated[ApiCall[ForcedQuery], in_tenant(ForcedQuery)]
 
 # An operation without query parameters takes these, so that it refuses all.
 NoParameters: TypeAlias = Annotated[Parameters, Query()]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 from urllib.parse import unquote
 
-from fastapi import Body, Request
+from fastapi import Body
 from pydantic import Field
 from sqlalchemy import Connection
 
@@ -54,8 +54,7 @@ from tracegrade.suites.web.job_events import values_of
 from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.operations import Operations
 from tracegrade.web.api.parameters import (
-    ApiCaller,
-    ApiSources,
+    ApiCall,
     Name,
     Null,
     OfForced,
@@ -67,7 +66,6 @@ from tracegrade.web.api.parameters import (
 )
 from tracegrade.web.masked import seen_by
 from tracegrade.web.problem import Refusal
-from tracegrade.web.rights import token_of
 from tracegrade.web.sources import Sources
 
 router = Operations(503)
@@ -90,63 +88,61 @@ class HistoryQuery(Stretch):
 
 
 @router.operation("POST /tool-eval", "Run an eval", SubmittedEval, 404, 409, right="run", status=202)
-def run_tool_eval(
-    request: Request, sources: ApiSources, query: OfTenant, sent: Annotated[SentEval, Body()]
-) -> ExactJson:
+def run_tool_eval(call: OfTenant, sent: Annotated[SentEval, Body()]) -> ExactJson:
     """Queues the run of a suite with models; what happens is told by `/api/v1/jobs/{job_id}/events` and `/ws`.
 
     It goes into the experiment `experiment_id`, which is about one suite, else into the suite's own.
     """
     if not sent.keys:
         raise Refusal(400, "invalid-parameter", "Wrong parameter", "models: expected at least one, found none")
-    _check_targets(sources, sent)
+    _check_targets(call.sources, sent)
     asked = sent.model_dump(exclude={"suite_id", "experiment_id", "targets"})
     asked |= {"suite": sent.suite_id, "models": sent.keys}
-    with sources.store() as connection:
-        known_suite(connection, query.tenant, sent.suite_id)
+    with call.sources.store() as connection:
+        known_suite(connection, call.tenant, sent.suite_id)
         if sent.experiment_id is not None:
-            asked["experiment"] = _named(connection, query.tenant, sent.experiment_id)
-    job = submit(sources.config, query.tenant, token_of(request).owner, suite_request(asked))
-    return ExactJson(_submitted(sources, job), 202)
+            asked["experiment"] = _named(connection, call.tenant, sent.experiment_id)
+    job = submit(call.sources.config, call.tenant, call.caller.owner, suite_request(asked))
+    return ExactJson(_submitted(call.sources, job), 202)
 
 
 @router.operation("POST /tool-eval/cancel", "Cancel an eval", SubmittedJob, 404, right="run")
-def cancel_tool_eval(sources: ApiSources, query: OfTenant, sent: Annotated[SentCancel, Body()]) -> ExactJson:
+def cancel_tool_eval(call: OfTenant, sent: Annotated[SentCancel, Body()]) -> ExactJson:
     """Cancels a job that waits or runs; one that has ended stays as it is, and so does what is stored."""
-    job = cancel(sources.config, query.tenant, sent.job_id)
+    job = cancel(call.sources.config, call.tenant, sent.job_id)
     return ExactJson({"job_id": job.id, "status": word_of(job.state)})
 
 
 @router.operation("GET /tool-eval/history", "Evals", Evals, 404)
-def list_tool_evals(
-    sources: ApiSources, caller: ApiCaller, query: Annotated[HistoryQuery, in_tenant(HistoryQuery)]
-) -> ExactJson:
+def list_tool_evals(call: Annotated[ApiCall[HistoryQuery], in_tenant(HistoryQuery)]) -> ExactJson:
     """Every eval of a suite, by jobs and by `suite run`; the one submitted last comes first.
 
     Those that have stored nothing yet are among them, and the best results of tunes that other tools reported.
     """
-    until_ns, offset = query.place
+    until_ns, offset = call.query.place
     timelines: dict[str, EvalTimeline] = {}
     found = []
-    with sources.store() as connection:
-        names = suite_names(connection, query.tenant)
-        keys = eval_keys(connection, _filter(connection, query), query.limit + 1, until_ns=until_ns, offset=offset)
-        for key in keys[: query.limit]:
-            if (pair := _eval_in_timeline(connection, query.tenant, key.id, names, timelines)) is not None:
+    with call.sources.store() as connection:
+        names = suite_names(connection, call.tenant)
+        keys = eval_keys(
+            connection, _filter(connection, call.query), call.query.limit + 1, until_ns=until_ns, offset=offset
+        )
+        for key in keys[: call.query.limit]:
+            if (pair := _eval_in_timeline(connection, call.tenant, key.id, names, timelines)) is not None:
                 found.append(pair)
-    shown = [_head(timeline, seen_by(caller, standing), names) for timeline, standing in found]
-    return ExactJson({"runs": shown, "next": query.next_after([key.at_ns for key in keys])})
+    shown = [_head(timeline, seen_by(call.caller, standing), names) for timeline, standing in found]
+    return ExactJson({"runs": shown, "next": call.query.next_after([key.at_ns for key in keys])})
 
 
 @router.operation("GET /tool-eval/history/{eval_id:path}", "One eval", WholeEval, 404)
-def show_tool_eval(request: Request, sources: ApiSources, eval_id: PathName, query: OfTenant) -> ExactJson:
+def show_tool_eval(call: OfTenant, eval_id: PathName) -> ExactJson:
     """One eval with the averages of each model and the results of each case."""
-    values = token_of(request).may("read-values")
-    prices = known_models(sources.config).prices
-    with sources.store() as connection:
-        names = suite_names(connection, query.tenant)
-        timeline, standing = _known(_eval_in_timeline(connection, query.tenant, eval_id, names), eval_id)
-        standing = seen_by(token_of(request), standing)
+    values = call.caller.may("read-values")
+    prices = known_models(call.sources.config).prices
+    with call.sources.store() as connection:
+        names = suite_names(connection, call.tenant)
+        timeline, standing = _known(_eval_in_timeline(connection, call.tenant, eval_id, names), eval_id)
+        standing = seen_by(call.caller, standing)
         of_models: list[SuiteRun] = []
         for scored in standing.eval.runs:
             price = prices.get(str(scored.run.selection.get("model")))
@@ -165,19 +161,21 @@ def show_tool_eval(request: Request, sources: ApiSources, eval_id: PathName, que
 
 
 @router.operation("DELETE /tool-eval/history/{eval_id:path}", "Delete an eval", DeletedEval, 404, 409, right="admin")
-def delete_tool_eval(sources: ApiSources, eval_id: PathName, query: OfForced) -> ExactJson:
+def delete_tool_eval(call: OfForced, eval_id: PathName) -> ExactJson:
     """Deletes an eval that has ended: its job, its runs and their traces."""
-    url = sources.config.store_url
-    with sources.store() as connection:
-        job = stored_job(connection, query.tenant, eval_id)
-        found = None if job is not None else _known(known_eval(connection, query.tenant, eval_id), eval_id)
+    url = call.store_url
+    with call.sources.store() as connection:
+        job = stored_job(connection, call.tenant, eval_id)
+        found = None if job is not None else _known(known_eval(connection, call.tenant, eval_id), eval_id)
     traces = 0
     if found is not None and found.entry is not None:
-        delete_promoted(url, found.entry, force=query.force)
+        delete_promoted(url, found.entry, force=call.query.force)
     elif job is not None:
-        traces = delete_with_runs(url, query.tenant, eval_id, force=query.force)
+        traces = delete_with_runs(url, call.tenant, eval_id, force=call.query.force)
     elif found is not None:
-        traces = sum(delete_stored_run(url, query.tenant, scored.run.name, force=query.force) for scored in found.runs)
+        traces = sum(
+            delete_stored_run(url, call.tenant, scored.run.name, force=call.query.force) for scored in found.runs
+        )
     return ExactJson({"deleted": 1, "traces_deleted": traces})
 
 
@@ -191,23 +189,19 @@ def delete_tool_eval(sources: ApiSources, eval_id: PathName, query: OfForced) ->
     status=202,
 )
 def run_best_of_tool_experiment(
-    request: Request,
-    sources: ApiSources,
-    experiment_id: ExperimentName,
-    query: OfTenant,
-    sent: Annotated[SentBest | None, Body()] = None,
+    call: OfTenant, experiment_id: ExperimentName, sent: Annotated[SentBest | None, Body()] = None
 ) -> ExactJson:
     """Queues a run of the experiment's suite with its best configuration, with other models if they are sent."""
     models = [] if sent is None else sent.keys
     if sent is not None:
-        _check_targets(sources, sent)
-    with sources.store() as connection:
-        experiment = experiment_called(connection, query.tenant, "experiment_id", unquote(experiment_id))
-        asked = best_request(connection, query.tenant, experiment.name, models)
-    job = submit(sources.config, query.tenant, token_of(request).owner, asked)
-    request_seen = seen_by(token_of(request), job).request
+        _check_targets(call.sources, sent)
+    with call.sources.store() as connection:
+        experiment = experiment_called(connection, call.tenant, "experiment_id", unquote(experiment_id))
+        asked = best_request(connection, call.tenant, experiment.name, models)
+    job = submit(call.sources.config, call.tenant, call.caller.owner, asked)
+    request_seen = seen_by(call.caller, job).request
     used = {key: value for key, value in request_seen.items() if value not in (None, {}) and key != "experiment"}
-    return ExactJson({**_submitted(sources, job), "config_used": used}, 202)
+    return ExactJson({**_submitted(call.sources, job), "config_used": used}, 202)
 
 
 def _named(connection: Connection, tenant: str, id_or_name: str) -> str:
@@ -228,7 +222,7 @@ def _submitted(sources: Sources, job: Job) -> dict[str, Any]:
         "job_id": job.id,
         "status": word_of(job.state),
         "experiment_id": found.experiment.id,
-        "baseline_eval_id": None if found.baseline is None else found.baseline.id,
+        "baseline_eval_id": baseline_of(found)["baseline_eval_id"],
     }
 
 

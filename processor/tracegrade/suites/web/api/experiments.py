@@ -8,7 +8,6 @@ from fastapi import Body, Path
 from pydantic import Field
 from sqlalchemy import Connection
 
-from tracegrade.access.caller import Caller
 from tracegrade.history.runs.experiment_entries import report
 from tracegrade.history.runs.experiments import EntryStanding, experiment_called, known_experiment
 from tracegrade.history.runs.run_changes import delete_with_runs
@@ -33,15 +32,13 @@ from tracegrade.suites.web.api.experiment_documents import (
 from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.operations import Operations
 from tracegrade.web.api.parameters import (
-    ApiCaller,
-    ApiSources,
+    ApiCall,
     OfTenant,
     Stretch,
     TenantQuery,
     in_tenant,
 )
 from tracegrade.web.masked import seen_by
-from tracegrade.web.sources import Sources
 
 # In one segment of the address as it was sent: `web.api.app` takes it apart before it is decoded.
 ExperimentName: TypeAlias = Annotated[
@@ -61,35 +58,34 @@ router = Operations(503)
 
 
 @router.operation("GET /experiments", "Experiments", ToolExperiments)
-def list_tool_experiments(
-    sources: ApiSources, caller: ApiCaller, query: Annotated[Stretch, in_tenant(Stretch)]
-) -> ExactJson:
+def list_tool_experiments(call: Annotated[ApiCall[Stretch], in_tenant(Stretch)]) -> ExactJson:
     """Experiments, in the order in which they were made."""
-    since_ns, offset = query.place
-    with sources.store() as connection:
-        names = suite_names(connection, query.tenant)
+    since_ns, offset = call.query.place
+    with call.sources.store() as connection:
+        names = suite_names(connection, call.tenant)
         found = stored_experiments(
-            connection, query.tenant, limit=query.limit + 1, since_ns=since_ns or 0, offset=offset
+            connection, call.tenant, limit=call.query.limit + 1, since_ns=since_ns or 0, offset=offset
         )
-        shown = [_document(seen_by(caller, eval_timeline(connection, item)), names) for item in found[: query.limit]]
-    return ExactJson({"experiments": shown, "next": query.next_after([item.begun_ns for item in found])})
+        shown = [
+            _document(seen_by(call.caller, eval_timeline(connection, item)), names)
+            for item in found[: call.query.limit]
+        ]
+    return ExactJson({"experiments": shown, "next": call.query.next_after([item.begun_ns for item in found])})
 
 
 @router.operation("POST /experiments", "Make an experiment", ToolExperiment, 404, 409, right="run", status=201)
-def create_tool_experiment(
-    sources: ApiSources, caller: ApiCaller, query: OfTenant, sent: Annotated[SentExperiment, Body()]
-) -> ExactJson:
+def create_tool_experiment(call: OfTenant, sent: Annotated[SentExperiment, Body()]) -> ExactJson:
     """Makes an experiment, about a stored suite or none, which has no runs yet."""
     name = sent.name.strip()
     make_experiment(
-        sources.config.store_url,
-        query.tenant,
+        call.store_url,
+        call.tenant,
         name,
         suite=sent.suite_id,
         description=sent.description,
         baseline=sent.baseline_eval_id,
     )
-    return _timeline_answer(sources, caller, query.tenant, name, 201)
+    return _timeline_answer(call, name, 201)
 
 
 @router.operation(
@@ -101,20 +97,18 @@ def create_tool_experiment(
     right="run",
 )
 def pin_tool_baseline(
-    sources: ApiSources, experiment_id: ExperimentName, query: OfTenant, sent: Annotated[SentBaseline, Body()]
+    call: OfTenant, experiment_id: ExperimentName, sent: Annotated[SentBaseline, Body()]
 ) -> ExactJson:
     """Pins an eval as the reference point; null: the first complete one."""
-    experiment = called(sources, query.tenant, experiment_id)
-    pin_eval(sources.config.store_url, query.tenant, experiment.name, sent.eval_id)
-    return ExactJson({"experiment_id": experiment.id, **baseline_of(_timeline(sources, query.tenant, experiment.name))})
+    experiment = called(call, experiment_id)
+    pin_eval(call.store_url, call.tenant, experiment.name, sent.eval_id)
+    return ExactJson({"experiment_id": experiment.id, **baseline_of(_timeline(call, experiment.name))})
 
 
 @router.operation("GET /experiments/{experiment_id}/timeline", "The timeline of an experiment", ToolTimeline, 404)
-def show_tool_timeline(
-    sources: ApiSources, caller: ApiCaller, experiment_id: ExperimentName, query: OfTenant
-) -> ExactJson:
+def show_tool_timeline(call: OfTenant, experiment_id: ExperimentName) -> ExactJson:
     """Every eval and every reported entry, in the order of time, against the baseline."""
-    found = seen_by(caller, _timeline(sources, query.tenant, called(sources, query.tenant, experiment_id).name))
+    found = seen_by(call.caller, _timeline(call, called(call, experiment_id).name))
     baseline, best = found.baseline, found.best
     return ExactJson(
         {
@@ -137,89 +131,76 @@ def show_tool_timeline(
     status=201,
 )
 def report_to_tool_timeline(
-    sources: ApiSources,
-    caller: ApiCaller,
-    experiment_id: ExperimentName,
-    query: OfTenant,
-    sent: Annotated[SentEntry, Body()],
+    call: OfTenant, experiment_id: ExperimentName, sent: Annotated[SentEntry, Body()]
 ) -> ExactJson:
     """Adds the end of a tune, or of a judge, to the timeline; the best result of a tune is promoted to an eval."""
-    name = called(sources, query.tenant, experiment_id).name
-    made = {
-        entry.id
-        for entry in report(sources.config.store_url, query.tenant, name, sent.type, sent.score, sent.configuration)
-    }
-    found = seen_by(caller, _timeline(sources, query.tenant, name))
+    name = called(call, experiment_id).name
+    made = {entry.id for entry in report(call.store_url, call.tenant, name, sent.type, sent.score, sent.configuration)}
+    found = seen_by(call.caller, _timeline(call, name))
     return ExactJson({"entries": [_entry(item) for item in found.entries if item.entry.id in made]}, 201)
 
 
 @router.operation("GET /experiments/{experiment_id}", "One experiment", ToolExperiment, 404)
-def show_tool_experiment(
-    sources: ApiSources, caller: ApiCaller, experiment_id: ExperimentName, query: OfTenant
-) -> ExactJson:
+def show_tool_experiment(call: OfTenant, experiment_id: ExperimentName) -> ExactJson:
     """An experiment with its baseline and its best configuration."""
-    return _timeline_answer(sources, caller, query.tenant, called(sources, query.tenant, experiment_id).name)
+    return _timeline_answer(call, called(call, experiment_id).name)
 
 
 @router.operation("PUT /experiments/{experiment_id}", "Change an experiment", ToolExperiment, 404, 409, right="run")
 def update_tool_experiment(
-    sources: ApiSources,
-    caller: ApiCaller,
-    experiment_id: ExperimentName,
-    query: OfTenant,
-    sent: Annotated[SentChange, Body()],
+    call: OfTenant, experiment_id: ExperimentName, sent: Annotated[SentChange, Body()]
 ) -> ExactJson:
     """Changes name and description; what is left out stays, and so does the id. Runs keep their names."""
     new_name = None if sent.name is None else sent.name.strip()
     name = change_experiment(
-        sources.config.store_url,
-        query.tenant,
-        called(sources, query.tenant, experiment_id).name,
+        call.store_url,
+        call.tenant,
+        called(call, experiment_id).name,
         new_name=new_name,
         description=sent.description,
     )
-    return _timeline_answer(sources, caller, query.tenant, name)
+    return _timeline_answer(call, name)
 
 
 @router.operation(
     "DELETE /experiments/{experiment_id}", "Delete an experiment", DeletedExperiment, 404, 409, right="admin"
 )
 def delete_tool_experiment(
-    sources: ApiSources, experiment_id: ExperimentName, query: Annotated[DeletionQuery, in_tenant(DeletionQuery)]
+    call: Annotated[ApiCall[DeletionQuery], in_tenant(DeletionQuery)], experiment_id: ExperimentName
 ) -> ExactJson:
     """Deletes an experiment with what other tools reported; its evals go into the own experiments of their suites.
 
     They keep their ids and the names of their runs. With `runs=true`, its runs and their traces are deleted. Without
     it, one that holds runs of no stored suite is refused. It is refused while a job or `replay` writes it, too.
     """
-    name, url = called(sources, query.tenant, experiment_id).name, sources.config.store_url
-    delete = delete_with_runs if query.runs else delete_experiment_alone
-    done = delete(url, query.tenant, name, force=query.force)
+    name, url = called(call, experiment_id).name, call.store_url
+    delete = delete_with_runs if call.query.runs else delete_experiment_alone
+    done = delete(url, call.tenant, name, force=call.query.force)
     counts = {"runs_deleted": done.runs, "runs_kept": done.runs_kept, "evals_kept": done.evals_kept}
     return ExactJson({"deleted": 1, "traces_deleted": done.traces, **counts})
 
 
-def called(sources: Sources, tenant: str, written: str) -> Experiment:
+def called(call: ApiCall[Any], written: str) -> Experiment:
     """The experiment that an address names, by its id or its name; no name holds a percent sign.
 
     Raises:
         NotFound: there is none.
         WrongValue: it can be neither.
     """
-    with sources.store() as connection:
-        return experiment_called(connection, tenant, "experiment_id", unquote(written))
+    with call.sources.store() as connection:
+        return experiment_called(connection, call.tenant, "experiment_id", unquote(written))
 
 
-def _timeline_answer(sources: Sources, caller: Caller, tenant: str, name: str, status: int = 200) -> ExactJson:
-    with sources.store() as connection:
-        found = eval_timeline(connection, known_experiment(connection, tenant, name))
-        names = suite_names(connection, tenant)
-    return ExactJson(_document(seen_by(caller, found), names), status)
+def _timeline_answer(call: ApiCall[Any], name: str, status: int = 200) -> ExactJson:
+    with call.sources.store() as connection:
+        found = eval_timeline(connection, known_experiment(connection, call.tenant, name))
+        names = suite_names(connection, call.tenant)
+    return ExactJson(_document(seen_by(call.caller, found), names), status)
 
 
-def _timeline(sources: Sources, tenant: str, name: str) -> EvalTimeline:
-    with sources.store() as connection:
-        return eval_timeline(connection, known_experiment(connection, tenant, name))
+def _timeline(call: ApiCall[Any], name: str) -> EvalTimeline:
+    with call.sources.store() as connection:
+        return eval_timeline(connection, known_experiment(connection, call.tenant, name))
 
 
 def suite_names(connection: Connection, tenant: str) -> dict[str, str]:

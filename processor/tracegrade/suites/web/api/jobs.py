@@ -22,8 +22,7 @@ from tracegrade.web.api.documents import Document, ExactJson, Page, SentDocument
 from tracegrade.web.api.operations import Operations
 from tracegrade.web.api.parameters import (
     IN_DIGITS,
-    ApiCaller,
-    ApiSources,
+    ApiCall,
     Null,
     OfForced,
     OfTenant,
@@ -33,7 +32,7 @@ from tracegrade.web.api.parameters import (
     in_tenant,
 )
 from tracegrade.web.masked import seen_by
-from tracegrade.web.rights import is_still_let_in, token_of
+from tracegrade.web.rights import is_still_let_in
 from tracegrade.web.sources import Sources
 from tracegrade.web.streams import Stream, Streams
 
@@ -147,45 +146,47 @@ EventNumber: TypeAlias = Annotated[str, Field(pattern="^[0-9]{1,15}$")]
 
 
 @router.operation("GET /jobs", "Jobs", Jobs)
-def list_jobs(sources: ApiSources, caller: ApiCaller, query: Annotated[JobsQuery, in_tenant(JobsQuery)]) -> ExactJson:
+def list_jobs(call: Annotated[ApiCall[JobsQuery], in_tenant(JobsQuery)]) -> ExactJson:
     """Jobs with how far they are."""
-    states = [state for state in STATES if query.state in (None, word_of(state))]
-    with sources.store() as connection:
-        until_ns, offset = query.place
-        found = stored_jobs(connection, query.tenant, states, limit=query.limit + 1, until_ns=until_ns, offset=offset)
-    shown = [job_document(seen_by(caller, job)) for job in found[: query.limit]]
-    return ExactJson({"items": shown, "next": query.next_after([job.created_ns for job in found])})
+    states = [state for state in STATES if call.query.state in (None, word_of(state))]
+    with call.sources.store() as connection:
+        until_ns, offset = call.query.place
+        found = stored_jobs(
+            connection, call.tenant, states, limit=call.query.limit + 1, until_ns=until_ns, offset=offset
+        )
+    shown = [job_document(seen_by(call.caller, job)) for job in found[: call.query.limit]]
+    return ExactJson({"items": shown, "next": call.query.next_after([job.created_ns for job in found])})
 
 
 @router.operation("POST /jobs", "Run a suite with models", JobDocument, 404, 409, right="run", status=202)
-def submit_job(request: Request, sources: ApiSources, query: OfTenant, sent: Annotated[SentJob, Body()]) -> ExactJson:
+def submit_job(call: OfTenant, sent: Annotated[SentJob, Body()]) -> ExactJson:
     """Queues the run of a stored suite. It begins when the limits of `suites.jobs` let it."""
-    job = submit(sources.config, query.tenant, token_of(request).owner, sent.request())
+    job = submit(call.sources.config, call.tenant, call.caller.owner, sent.request())
     return ExactJson(job_document(job), 202)
 
 
 @router.operation("GET /jobs/{job_id}", "One job", JobDocument, 404)
-def show_job(sources: ApiSources, caller: ApiCaller, job_id: PathName, query: OfTenant) -> ExactJson:
+def show_job(call: OfTenant, job_id: PathName) -> ExactJson:
     """One job, and how far it is."""
-    return ExactJson(job_document(seen_by(caller, _known(sources, query.tenant, job_id))))
+    return ExactJson(job_document(seen_by(call.caller, _known(call, job_id)[0])))
 
 
 @router.operation("POST /jobs/{job_id}/cancel", "Cancel a job", JobDocument, 404, right="run")
-def cancel_job(sources: ApiSources, caller: ApiCaller, job_id: PathName, query: OfTenant) -> ExactJson:
+def cancel_job(call: OfTenant, job_id: PathName) -> ExactJson:
     """Cancels a job that waits or runs; one that has ended stays as it is. What it has stored stays, too."""
-    return ExactJson(job_document(seen_by(caller, cancel(sources.config, query.tenant, job_id))))
+    return ExactJson(job_document(seen_by(call.caller, cancel(call.sources.config, call.tenant, job_id))))
 
 
 @router.operation("POST /jobs/{job_id}/resume", "Let a job go on", JobDocument, 404, 409, right="run")
-def resume_job(sources: ApiSources, caller: ApiCaller, job_id: PathName, query: OfTenant) -> ExactJson:
+def resume_job(call: OfTenant, job_id: PathName) -> ExactJson:
     """Queues a job again that failed or was cancelled: what it has stored is not done again."""
-    return ExactJson(job_document(seen_by(caller, resume(sources.config, query.tenant, job_id))))
+    return ExactJson(job_document(seen_by(call.caller, resume(call.sources.config, call.tenant, job_id))))
 
 
 @router.operation("DELETE /jobs/{job_id}", "Delete a job with its runs", DeletedJob, 404, 409, right="admin")
-def delete_job(sources: ApiSources, job_id: PathName, query: OfForced) -> ExactJson:
+def delete_job(call: OfForced, job_id: PathName) -> ExactJson:
     """Deletes a job that has ended, with its runs and their traces."""
-    traces = delete_with_runs(sources.config.store_url, query.tenant, job_id, force=query.force)
+    traces = delete_with_runs(call.store_url, call.tenant, job_id, force=call.query.force)
     return ExactJson({"deleted": 1, "traces_deleted": traces})
 
 
@@ -204,20 +205,19 @@ def delete_job(sources: ApiSources, job_id: PathName, query: OfForced) -> ExactJ
 )
 async def watch_job(
     request: Request,
-    sources: ApiSources,
+    call: Annotated[ApiCall[EventsQuery], in_tenant(EventsQuery)],
     job_id: PathName,
-    query: Annotated[EventsQuery, in_tenant(EventsQuery)],
     last_event_id: Annotated[EventNumber | Null, Header(description="As `after`: browsers send it")] = None,
 ) -> Response:
     """Server-sent events: what has happened, and what happens until the job has ended."""
     events: JobEvents = request.app.state.job_events
-    after = query.after if last_event_id is None else int(last_event_id)
-    watched = Watched(query.tenant, job_id, token_of(request).may("read-values"))
-    job, newest = await run_in_threadpool(_known_with_events, sources, query.tenant, job_id)
+    after = call.query.after if last_event_id is None else int(last_event_id)
+    watched = Watched(call.tenant, job_id, call.caller.may("read-values"))
+    job, newest = await run_in_threadpool(_known, call, job_id)
     if job.state not in UNFINISHED and (after or 0) >= newest:
         return Response(status_code=204)  # a browser does not ask again then
     seen = events.begin(watched, after)
-    goes_on = partial(_goes_on, request, sources)
+    goes_on = partial(_goes_on, request, call.sources)
     headers = {"X-Accel-Buffering": "no"}  # a proxy would keep events back
     streams: Streams = request.app.state.streams
     told = events.told(watched, seen, goes_on)
@@ -241,14 +241,10 @@ def _goes_on(request: Request, sources: Sources) -> bool:
     return not sources.is_stopping() and is_still_let_in(request)
 
 
-def _known(sources: Sources, tenant: str, id_: str) -> Job:
-    return _known_with_events(sources, tenant, id_)[0]
-
-
-def _known_with_events(sources: Sources, tenant: str, id_: str) -> tuple[Job, int]:
+def _known(call: ApiCall[Any], id_: str) -> tuple[Job, int]:
     """The job, and the number of its last event; raises `NotFound`."""
-    with sources.store() as connection:
-        job = stored_job(connection, tenant, id_)
+    with call.sources.store() as connection:
+        job = stored_job(connection, call.tenant, id_)
         if job is None:
             raise NotFound(f"there is no job {id_[:200]!r}")
-        return job, last_event(connection, tenant, id_)
+        return job, last_event(connection, call.tenant, id_)
