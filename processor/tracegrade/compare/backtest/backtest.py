@@ -19,21 +19,19 @@ from tracegrade.compare.backtest.judged import OtherRules, RuleResult, RuleResul
 from tracegrade.compare.backtest.sources import Chosen, Rules, State, chosen_rules, judged_alike, judged_alike_live
 from tracegrade.compare.progress import Progress, unseen
 from tracegrade.compare.rejudging.sessions import RejudgeSessions
-from tracegrade.compare.rejudging.traces import KeptEnough, NotJudged, RejudgeTraces, Rejudging, not_judged_notes
+from tracegrade.compare.rejudging.traces import NotJudged, ReadFilter, RejudgeTraces, Rejudging, not_judged_notes
 from tracegrade.compare.store.backfills import JudgedAfter, StoredBackfill
 from tracegrade.compare.store.rejudging import KeptSession
 from tracegrade.display import count, time_text
 from tracegrade.model.errors import CannotTell
 from tracegrade.model.field_schema import json_of
 from tracegrade.model.json_value import JsonValue
-from tracegrade.pipeline.packed import LeftOut, Requirement
-from tracegrade.pipeline.workers import ReplayJob
 from tracegrade.rule.reading import FILES_ALONE, RuleReading
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.index import first_arrival
 from tracegrade.store.result_filter import ResultFilter
-from tracegrade.store.rule_texts import judgements, rule_sets_so_far, rules_of
+from tracegrade.store.rule_texts import judgements, rules_of
 from tracegrade.store.schema import BACKFILL, DECISION_KINDS, LIVE, OUTCOMES, SUBJECT_KINDS, WHOLE_RULE, series, traces
 
 
@@ -283,7 +281,7 @@ class _Run:
             with progress("looks of alerts", looks) as advance:
                 found.alerts = self._minutes.preview(self._connection, asked.since_ns, asked.until_ns, advance)
 
-    def _how(self, *, of_sessions: bool) -> tuple[Rejudging, ReplayJob[RuleResultsOfTrace | LeftOut]]:
+    def _how(self, *, of_sessions: bool) -> tuple[Rejudging, str, Showing, ReadFilter]:
         """How sessions, or traces, are judged again."""
         asked = self._asked
         rules = self._rules.only(_ids(self._rules.rules, of_sessions))
@@ -293,10 +291,9 @@ class _Run:
             prices = tuple(asked.settings.prices.items())
             other = OtherRules(tuple(asked.other.paths), ids, asked.reading, prices)
             read = RuleSet([*rules.rules, *self._other.only(ids).rules])
-        enough = KeptEnough(read, asked.settings, rule_sets_so_far(self._connection))
-        showing = Showing(other, asked.service, asked.agent, asked.release, whole=self._keep is not None)
+        chosen = ReadFilter(asked.service, asked.agent, asked.release)
         by = Rejudging(rules, asked.rules.paths, asked.reading, asked.settings, asked.jobs, asked.data_path, read)
-        return by, by.job(BACKFILL, showing, Requirement(enough.says, showing.left_out, showing.asks))
+        return by, BACKFILL, Showing(other, chosen, whole=self._keep is not None), chosen
 
     def _take(self, kept: PackedTrace, shown: RuleResultsOfTrace) -> None:
         """Add up what was said of one trace."""

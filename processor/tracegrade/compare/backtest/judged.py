@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
+from tracegrade.compare.rejudging.traces import ReadFilter
 from tracegrade.judge import judge_extraction, judge_session
 from tracegrade.model.evaluation import Decision
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import Session
 from tracegrade.pipeline.judged import Judged, JudgedSession
-from tracegrade.pipeline.packed import LeftOut, Unjudgeable, release_of, service_of
+from tracegrade.pipeline.packed import LeftOut
 from tracegrade.rule.prices import Price, Prices
 from tracegrade.rule.reading import RuleReading
 from tracegrade.rule.rule_set import RuleSet
@@ -78,40 +79,22 @@ def _rules_and_prices(other: OtherRules) -> tuple[RuleSet, Prices]:
 class Showing:
     """Shows a judged trace or session: `pipeline.workers.ReplayJob.show`.
 
-    ``service`` chooses sessions, ``agent`` and ``release`` traces, too; None takes all. ``whole``: show decisions
-    whole, to store them.
+    ``read`` says of which. ``whole``: show decisions whole, to store them.
     """
 
     other: OtherRules | None
-    service: str | None
-    agent: str | None
-    release: str | None
+    read: ReadFilter
     whole: bool = False
 
     def __call__(self, judged: Judged) -> RuleResultsOfTrace | LeftOut:
         """What was said of a trace or a session."""
         of = judged.session if isinstance(judged, JudgedSession) else judged.judgement.extraction
-        if not self._chooses(of):
+        if not self.read.takes(of):
             return LeftOut(chosen=False)
         before = None if self.other is None else list(map(rule_result, self.other.judge(of)))
         decisions = [item for item in judged.decisions if item.kind != "sampled_out"] if self.whole else ()
         last, complete = (of.last.trace, of.complete) if isinstance(of, Session) else (of.trace, of.trace.complete)
         return RuleResultsOfTrace(last.trace_id, complete, list(map(rule_result, judged.decisions)), before, decisions)
-
-    @property
-    def asks(self) -> bool:
-        """Whether traces are chosen by what is read of them."""
-        return self.agent is not None or self.release is not None
-
-    def left_out(self, found: Unjudgeable) -> LeftOut:
-        """What is said of a trace that cannot be judged."""
-        return LeftOut(found.of is None or self._chooses(found.of), found.lacking, found.problems)
-
-    def _chooses(self, found: Extraction | Session) -> bool:
-        if self.service is not None and isinstance(found, Session) and service_of(found) != self.service:
-            return False
-        of_agent = self.agent is None or any(run.agent == self.agent for run in found.runs)
-        return of_agent and (self.release is None or release_of(found) == self.release)
 
 
 def rule_result(decision: Decision) -> RuleResult:

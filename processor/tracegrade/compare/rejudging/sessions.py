@@ -10,7 +10,7 @@ journal.
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from functools import partial
 from itertools import chain
 from typing import TypeVar
 
@@ -60,9 +60,10 @@ class RejudgeSessions(Rejudge[T]):
                     yield session, shown
                 elif shown.chosen:
                     lacking.append((session, shown))
-        for session, shown in self._read_from_journal(lacking, progress):
-            self.not_judged.from_journal += 1
-            yield session, shown
+        problems: dict[tuple[str, str], Sequence[str]] = {
+            _key(session): left_out.problems for session, left_out in lacking
+        }
+        yield from self.from_journal(len(lacking), problems, _key, partial(self._of_journal, lacking, progress))
 
     def _of_store(self, sessions: Iterable[KeptSession]) -> Iterator[tuple[KeptSession, PackedSession]]:
         for some in _in_parts(sessions, _TOGETHER):
@@ -91,40 +92,24 @@ class RejudgeSessions(Rejudge[T]):
         known = KnownSession(session.tenant, session.id, members, session.closed_ns, cut)
         return PackedSession(session.number, known, reason, traces, gone, settings.max_calls_per_session)
 
-    def _read_from_journal(
-        self, lacking: Sequence[tuple[KeptSession, LeftOut]], progress: Progress
-    ) -> Iterator[tuple[KeptSession, T]]:
-        """What was shown of these sessions, where the journal still holds what they lack; the others are counted."""
-        if not lacking:
-            return
-        missed = self.not_judged
-        missed.left_out = len(lacking)
-        problems = {(session.tenant, session.id): left_out.problems for session, left_out in lacking}
-        journal, missed.why = self.journal()
-        if journal is not None:
-            with closing(journal):
-                for session, shown in self.shown(self._of_journal(journal, lacking, progress)):
-                    if not isinstance(shown, LeftOut):
-                        yield session, shown
-                    elif shown.chosen:
-                        continue
-                    missed.left_out -= 1
-                    problems.pop((session.tenant, session.id))
-        missed.damaged = [text for texts in problems.values() for text in texts]
-
     def _of_journal(
-        self, journal: JournalTraces, lacking: Sequence[tuple[KeptSession, LeftOut]], progress: Progress
+        self, lacking: Sequence[tuple[KeptSession, LeftOut]], progress: Progress, journal: JournalTraces
     ) -> Iterator[tuple[KeptSession, PackedSession]]:
-        lacks = {(session.tenant, session.id): left_out.lacking for session, left_out in lacking}
+        """The sessions with what the journal still holds of what they lack."""
+        lacks = {_key(session): left_out.lacking for session, left_out in lacking}
         for some in _in_parts((session for session, _ in lacking), _TOGETHER_IN_JOURNAL):
             found = self._traces_of(some)
-            keys = {(one.tenant, trace_id) for one in some for trace_id in lacks[one.tenant, one.id]}
+            keys = {(one.tenant, trace_id) for one in some for trace_id in lacks[_key(one)]}
             numbers = {found[key].number: key for key in keys if key in found}
             wanted = list(kept_heads(self.connection, numbers))
             with progress("journal read: bytes", journal.bytes_of(wanted)) as advance:
                 found |= {numbers[read.number]: read for read in journal.read(wanted, advance)}
             for session in some:
                 yield session, self._packed(session, found)
+
+
+def _key(session: KeptSession) -> tuple[str, str]:
+    return session.tenant, session.id
 
 
 def _in_parts(sessions: Iterable[KeptSession], traces: int) -> Iterator[list[KeptSession]]:

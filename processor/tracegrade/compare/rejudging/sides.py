@@ -14,17 +14,15 @@ from sqlalchemy import Connection
 from tracegrade.codec.json_text import rows_to_json
 from tracegrade.compare.progress import Progress
 from tracegrade.compare.rejudging.sessions import RejudgeSessions
-from tracegrade.compare.rejudging.traces import KeptEnough, NotJudged, RejudgeTraces, Rejudging
+from tracegrade.compare.rejudging.traces import NotJudged, ReadFilter, RejudgeTraces, Rejudging
 from tracegrade.compare.sides import Side
 from tracegrade.compare.store.sides import SideRow, SideSeries
 from tracegrade.extract.run_summaries import run_summaries
 from tracegrade.model.evaluation import Decision
 from tracegrade.model.session import Session, session_trace_id
 from tracegrade.pipeline.judged import Judged, JudgedSession
-from tracegrade.pipeline.packed import LeftOut, Requirement, Unjudgeable, release_of
-from tracegrade.pipeline.workers import ReplayJob
+from tracegrade.pipeline.packed import LeftOut
 from tracegrade.store.result_filter import ResultFilter
-from tracegrade.store.rule_texts import rule_sets_so_far
 from tracegrade.store.schema import OUTCOMES, SUBJECT_KINDS
 from tracegrade.store.write import call_rows, run_rows
 
@@ -70,13 +68,15 @@ def rejudge(connection: Connection, side: Side, by: Rejudging, most: int, progre
     chosen = side.result_filter
     of_any_service = replace(chosen, service=None)
     series_numbers: dict[SideSeries, int] = {}
+    read = ReadFilter(release=chosen.release)
+    how = (_RUN, partial(_judged_again, read), read)
     if of_traces := by.only([rule.id for rule in by.rule_set.rules if rule.scope != "session"]):
-        traces = RejudgeTraces(connection, of_any_service, of_traces, _job(connection, chosen, of_traces))
+        traces = RejudgeTraces(connection, of_any_service, of_traces, *how)
         for kept, judged in traces.traces(f"{side.text}: traces judged", progress, most):
             found.rows.append(_row(kept.number, judged, chosen, series_numbers))
         found.not_judged = traces.not_judged
     if of_sessions := by.only([rule.id for rule in by.rule_set.rules if rule.scope == "session"]):
-        sessions = RejudgeSessions(connection, of_any_service, of_sessions, _job(connection, chosen, of_sessions))
+        sessions = RejudgeSessions(connection, of_any_service, of_sessions, *how)
         for session, judged in sessions.sessions(f"{side.text}: sessions judged", progress):
             found.rows.append(_row(session.number, judged, chosen, series_numbers))
         found.sessions_not_judged = sessions.not_judged
@@ -84,19 +84,10 @@ def rejudge(connection: Connection, side: Side, by: Rejudging, most: int, progre
     return found
 
 
-def _job(connection: Connection, chosen: ResultFilter, by: Rejudging) -> ReplayJob[_JudgedAgain | LeftOut]:
-    enough = KeptEnough(by.rule_set, by.settings, rule_sets_so_far(connection))
-    return by.job(
-        _RUN,
-        partial(_judged_again, chosen.release),
-        Requirement(enough.says, partial(_left_out, chosen.release), chosen.release is not None),
-    )
-
-
-def _judged_again(release: str | None, judged: Judged) -> _JudgedAgain | LeftOut:
+def _judged_again(read: ReadFilter, judged: Judged) -> _JudgedAgain | LeftOut:
     """What is needed of a trace or session that was judged again: plain values, which a worker hands back."""
     of = judged.session if isinstance(judged, JudgedSession) else judged.judgement.extraction
-    if release is not None and release_of(of) != release:
+    if not read.takes(of):
         return LeftOut(chosen=False)
     results = [result for decision in judged.decisions for result in _results(decision)]
     if isinstance(of, Session):
@@ -115,12 +106,6 @@ def _judged_again(release: str | None, judged: Judged) -> _JudgedAgain | LeftOut
         agent_runs=rows_to_json(run_rows(run_summaries(of))),
     )
     return _JudgedAgain(row, results)
-
-
-def _left_out(release: str | None, found: Unjudgeable) -> LeftOut:
-    """What is said of a trace that cannot be judged."""
-    chosen = release is None or found.of is None or release_of(found.of) == release
-    return LeftOut(chosen, found.lacking, found.problems)
 
 
 def _results(decision: Decision) -> Iterator[_Result]:

@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -16,25 +18,29 @@ from sqlalchemy import Connection
 
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.codec.packed_trace import PackedTrace
-from tracegrade.compare.progress import Progress, ScanProgress
+from tracegrade.compare.progress import Progress
 from tracegrade.compare.rejudging.journal_traces import JournalTraces
 from tracegrade.compare.store.rejudging import kept_heads, kept_traces
 from tracegrade.display import count
 from tracegrade.extract.registry import in_force
 from tracegrade.journal.errors import JournalNotFound
+from tracegrade.model.extraction import Extraction
+from tracegrade.model.session import Session
 from tracegrade.pipeline.judged import Judged
-from tracegrade.pipeline.packed import LeftOut, Requirement
+from tracegrade.pipeline.packed import LeftOut, Requirement, Unjudgeable, release_of, service_of
 from tracegrade.pipeline.record_judge import attribute_filter_for
 from tracegrade.pipeline.workers import Packed, ReplayJob, shown_by_workers, shown_here
 from tracegrade.rule.reading import RuleReading
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.index import numbers_of
 from tracegrade.store.result_filter import ResultFilter
+from tracegrade.store.rule_texts import rule_sets_so_far
 from tracegrade.store.runs import sources_of
 from tracegrade.store.schema import LIVE
 
 T = TypeVar("T")
 Item = TypeVar("Item")
+Key = TypeVar("Key")
 
 # Of so many traces at a time, it is in memory where they are in the journal, and what was said of them before.
 _TOGETHER = 10_000
@@ -101,6 +107,34 @@ class Rejudging:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class ReadFilter:
+    """Which traces and sessions are judged again, by what is read of them; None takes all.
+
+    ``service`` is asked of sessions alone: the store knows that of a trace.
+    """
+
+    service: str | None = None
+    agent: str | None = None
+    release: str | None = None
+
+    @property
+    def asks(self) -> bool:
+        """Whether traces are chosen by what is read of them."""
+        return self.agent is not None or self.release is not None
+
+    def takes(self, found: Extraction | Session) -> bool:
+        """Whether a trace or session is one of them."""
+        if self.service is not None and isinstance(found, Session) and service_of(found) != self.service:
+            return False
+        of_agent = self.agent is None or any(run.agent == self.agent for run in found.runs)
+        return of_agent and (self.release is None or release_of(found) == self.release)
+
+    def left_out(self, found: Unjudgeable) -> LeftOut:
+        """What is said of a trace that cannot be judged."""
+        return LeftOut(found.of is None or self.takes(found.of), found.lacking, found.problems)
+
+
 @dataclass(slots=True)
 class NotJudged:
     """How many traces, or sessions, were not judged, since what rules read was not kept of them, and why.
@@ -138,22 +172,29 @@ class Rejudge(Generic[T]):
         connection: Connection,
         chosen: ResultFilter,
         by: Rejudging,
-        job: ReplayJob[T | LeftOut],
+        run: str,
+        show: Callable[[Judged], T | LeftOut],
+        read: ReadFilter,
     ) -> None:
         """Prepare.
 
         Args:
             connection: on the store.
-            chosen: which traces to read; `job` may leave out more.
+            chosen: which traces to read.
             by: by what.
-            job: shows what was judged; its ``kept`` gives `LeftOut`.
+            run: whose results the decisions are.
+            show: what to give of what was judged; called by the processes that judge.
+            read: which of them are judged.
         """
         self.not_judged = NotJudged()
         self.connection = connection
         self.chosen = chosen
         self.by = by
-        self.job = job
-        self._filter = attribute_filter_for(by.read or by.rule_set, by.settings)
+        needed = by.read or by.rule_set
+        enough = KeptEnough(needed, by.settings, rule_sets_so_far(connection))
+        kept: Requirement[T | LeftOut] = Requirement(enough.says, read.left_out, read.asks)
+        self.job = by.job(run, show, kept)
+        self._filter = attribute_filter_for(needed, by.settings)
 
     def journal(self) -> tuple[JournalTraces | None, str]:
         """The journal, or why there is none."""
@@ -182,21 +223,41 @@ class Rejudge(Generic[T]):
         # In the order in which they were handed over.
         return ((under_way.popleft(), shown) for shown in found)
 
+    def from_journal(
+        self,
+        lacking: int,
+        problems: dict[Key, Sequence[str]],
+        key_of: Callable[[Item], Key],
+        read: Callable[[JournalTraces], Iterable[tuple[Item, Packed]]],
+    ) -> Iterator[tuple[Item, T]]:
+        """What was shown of items of which the store kept too little; those that the journal lacks, too, are counted.
+
+        Args:
+            lacking: how many they are.
+            problems: what is damaged in which of them.
+            key_of: its name there.
+            read: reads those that the journal still holds.
+        """
+        if not lacking:
+            return
+        missed = self.not_judged
+        missed.left_out = lacking
+        journal, missed.why = self.journal()
+        if journal is not None:
+            with closing(journal):
+                for item, shown in self.shown(read(journal)):
+                    if not isinstance(shown, LeftOut):
+                        missed.from_journal += 1
+                        yield item, shown
+                    elif shown.chosen:
+                        continue
+                    missed.left_out -= 1  # or it is not of the chosen agent or release, which was not known before
+                    problems.pop(key_of(item), None)
+        missed.damaged = [text for texts in problems.values() for text in texts]
+
 
 class RejudgeTraces(Rejudge[T]):
     """Judges the stored traces of a run again."""
-
-    def __init__(
-        self,
-        connection: Connection,
-        chosen: ResultFilter,
-        by: Rejudging,
-        job: ReplayJob[T | LeftOut],
-    ) -> None:
-        """As `Rejudge`."""
-        super().__init__(connection, chosen, by, job)
-        self._lacking = array("q")
-        self._problems: dict[int, Sequence[str]] = {}
 
     def traces(self, label: str, progress: Progress, most: int = 2**62) -> Iterator[tuple[PackedTrace, T]]:
         """Each trace that is chosen, with what was shown of it: newest first, then those read from the journal.
@@ -210,7 +271,8 @@ class RejudgeTraces(Rejudge[T]):
             CannotTell: as `shown_by_workers`.
         """
         looked = ScanProgress(numbers_of(self.connection, self.chosen), most)
-        done = 0
+        done, lacking = 0, array("q")
+        problems: dict[int, Sequence[str]] = {}
         stored = kept_traces(self.connection, self.chosen)
         kept = ((packed._replace(spans=b""), packed._replace(decisions="")) for packed in stored)
         with progress(label, looked.total) as advance:
@@ -220,45 +282,20 @@ class RejudgeTraces(Rejudge[T]):
                     done += 1
                     yield trace, shown
                 elif shown.chosen:
-                    self._note(trace.number, shown)
+                    lacking.append(trace.number)
+                    if shown.problems:
+                        problems[trace.number] = shown.problems
                 if done >= most:
                     return
-        for trace, shown in self._read_from_journal(progress):
-            self.not_judged.from_journal += 1
-            yield trace, shown
-            done += 1
-            if done >= most:
-                return
+        read = partial(self._of_journal, lacking, progress)
+        yield from islice(self.from_journal(len(lacking), problems, lambda trace: trace.number, read), most - done)
 
-    def _note(self, number: int, shown: LeftOut) -> None:
-        """Note that a trace cannot be judged from what the store kept."""
-        self._lacking.append(number)
-        if shown.problems:
-            self._problems[number] = shown.problems
-
-    def _read_from_journal(self, progress: Progress) -> Iterator[tuple[PackedTrace, T]]:
-        """What was shown of the noted traces that the journal still holds; the others are counted."""
-        lacking = self._lacking
-        if not lacking:
-            return
-        missed = self.not_judged
-        missed.left_out = len(lacking)
-        journal, missed.why = self.journal()
-        if journal is not None:
-            with closing(journal):
-                for trace, shown in self.shown(self._of_journal(journal, progress)):
-                    if not isinstance(shown, LeftOut):
-                        yield trace, shown
-                    elif shown.chosen:
-                        continue
-                    missed.left_out -= 1  # or it is not of the chosen agent or release, which was not known before
-                    self._problems.pop(trace.number, None)
-        missed.damaged = [text for texts in self._problems.values() for text in texts]
-
-    def _of_journal(self, journal: JournalTraces, progress: Progress) -> Iterator[tuple[PackedTrace, PackedTrace]]:
-        """The noted traces, as the journal still holds them."""
-        for begin in range(0, len(self._lacking), _TOGETHER):
-            wanted = list(kept_heads(self.connection, self._lacking[begin : begin + _TOGETHER]))
+    def _of_journal(
+        self, lacking: Sequence[int], progress: Progress, journal: JournalTraces
+    ) -> Iterator[tuple[PackedTrace, PackedTrace]]:
+        """The traces with these numbers, as the journal still holds them."""
+        for begin in range(0, len(lacking), _TOGETHER):
+            wanted = list(kept_heads(self.connection, lacking[begin : begin + _TOGETHER]))
             heads = {head.number: head for head in wanted}
             with progress("journal read: bytes", journal.bytes_of(wanted)) as advance:
                 for packed in journal.read(wanted, advance):
