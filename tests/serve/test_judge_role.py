@@ -15,7 +15,7 @@ from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.heartbeat import Heartbeat, read_heartbeat
 from tracegrade.serve import judge_role, opening
 from tracegrade.serve.judge_role import JudgeRole
-from tracegrade.serve.judging.position import JudgePosition
+from tracegrade.serve.judging.journal_source import JudgePosition
 from tracegrade.store.errors import StoreError
 from tracegrade.store.open import open_store
 from tracegrade.telemetry.conditions import conditions_in

@@ -1,12 +1,16 @@
-"""An event loop in a thread of its own, beside a main thread that never waits for it."""
+"""An event loop in a thread of its own, beside a main thread that never waits for it; and work done again and again."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
 from tracegrade.deliver.consumer import wait
+from tracegrade.model.errors import TraceGradeError
+
+logger = logging.getLogger(__name__)
 
 Work = Coroutine[Any, Any, object]
 
@@ -85,3 +89,23 @@ async def every(seconds: float, action: Callable[[], object], stop: asyncio.Even
     while not stop.is_set():
         action()
         await wait(stop, seconds)
+
+
+async def repeat(seconds: float, action: Callable[[], Any], stop: asyncio.Event, what: str = "") -> None:
+    """Await `action()` every `seconds` until `stop` is set; an error of a disk or service is logged once and passes.
+
+    Args:
+        seconds: also before the first time.
+        action: what is done.
+        stop: ends it.
+        what: what fails with an error, for the log.
+    """
+    said = ""
+    while not stop.is_set():
+        if not await wait(stop, seconds):
+            try:
+                await action()
+                said = ""
+            except (OSError, TraceGradeError) as error:  # no file descriptor left, or a failing disk: receiving goes on
+                if said != (said := f"{what}: {error}" if what else str(error)):
+                    logger.warning("%s; trying again every %.0f s", said, seconds)

@@ -26,11 +26,10 @@ from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.pipeline.judge_set import JudgeSet
 from tracegrade.serve.background import Work, every
 from tracegrade.serve.delivering.delivery import TRIM_EVERY_S, DeliveryThread
-from tracegrade.serve.delivering.results_source import LeftResults, ResultsSource, ignore_stored
+from tracegrade.serve.delivering.upstream import LeftResults, ResultsSource, ignore_stored
 from tracegrade.serve.judge_role import DRAIN_AT_STOP_S
 from tracegrade.serve.judging.deletions import RETRY_AFTER_S, finish_deletions
-from tracegrade.serve.judging.file_hand_over import confirmed_position
-from tracegrade.serve.judging.judged_to import StoredClocks
+from tracegrade.serve.judging.file_hand_over import StoredClocks, confirmed_position
 from tracegrade.serve.judging.metrics import JudgeMetrics
 from tracegrade.serve.judging.turns import NAME as TURNS
 from tracegrade.serve.judging.turns import TellingSink, erase_turns, trim_turns

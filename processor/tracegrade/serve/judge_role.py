@@ -27,19 +27,16 @@ from tracegrade.pipeline.judge_set import JudgeSet
 from tracegrade.pipeline.record_judge import Mode, RecordJudge
 from tracegrade.pipeline.watched_judge import Watchdog
 from tracegrade.serve.delivering.delivery import DeliveryThread
-from tracegrade.serve.delivering.results_source import LeftResults, ResultsSource
-from tracegrade.serve.delivering.upstream import OneJudge
+from tracegrade.serve.delivering.upstream import LeftResults, OneJudge, ResultsSource
 from tracegrade.serve.judging.deletions import JudgeDeletions
 from tracegrade.serve.judging.fair_shares import FairShares
 from tracegrade.serve.judging.hand_over import HandOver, MemoryHandOver
-from tracegrade.serve.judging.journal_source import JournalSource
+from tracegrade.serve.judging.journal_source import JournalSource, JudgePosition
 from tracegrade.serve.judging.kafka.records import KafkaRecords
 from tracegrade.serve.judging.kafka.sessions import KafkaSessions
 from tracegrade.serve.judging.kafka.source import KafkaSource
-from tracegrade.serve.judging.loop import JudgeLoop
+from tracegrade.serve.judging.loop import JudgeLoop, JudgingParts
 from tracegrade.serve.judging.metrics import JudgeMetrics
-from tracegrade.serve.judging.parts import JudgingParts
-from tracegrade.serve.judging.position import JudgePosition
 from tracegrade.serve.judging.results_writer import ResultsWriter
 from tracegrade.serve.judging.source import Sessions, Source
 from tracegrade.serve.judging.stored_traces import StoredTraces

@@ -16,7 +16,18 @@ from tracegrade.config import Config
 from tracegrade.display import printable, printable_lines
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.receive.log_limit import LogLimit
-from tracegrade.serve.parent import stop_when_parent_ends
+
+
+def stop_when_parent_ends(stop: Callable[[], object]) -> None:
+    """Call `stop`, from a new thread, when standard input ends: in whatever way the parent ends, its end closes."""
+
+    def watch() -> None:
+        while os.read(sys.stdin.fileno(), 1024):
+            pass
+        stop()
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()
+
 
 # Errors that a later start would meet again. A full disk is not one of them: the judge is started again.
 _WRONG_FOLDER = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)

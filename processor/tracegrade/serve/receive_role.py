@@ -29,13 +29,13 @@ from tracegrade.receive.otlp_http import OtlpHttpServer
 from tracegrade.receive.quotas import Quotas
 from tracegrade.receive.redacted import Redacts
 from tracegrade.receive.tenants import SenderTenants
+from tracegrade.serve.background import repeat
 from tracegrade.serve.process import role_command
 from tracegrade.serve.receiving.access_export import AccessExport
 from tracegrade.serve.receiving.certificates import CertificateWatch
 from tracegrade.serve.receiving.metrics_export import MetricsExport
 from tracegrade.serve.receiving.received import Forwards, Received
 from tracegrade.serve.receiving.received_on_disk import ReceivedOnDisk
-from tracegrade.serve.repeated import repeat
 from tracegrade.serve.status import StatusServer, with_port
 from tracegrade.serve.supervising.judge_keeper import JudgeKeeper
 from tracegrade.serve.supervising.supervisor import supervise

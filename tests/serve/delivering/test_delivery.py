@@ -18,8 +18,7 @@ from tracegrade.model.signal import Signal
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.serve.delivering.delivery import DeliveryThread
-from tracegrade.serve.delivering.results_source import ResultsSource
-from tracegrade.serve.delivering.upstream import OneJudge
+from tracegrade.serve.delivering.upstream import OneJudge, ResultsSource
 from tracegrade.serve.judging.hand_over import MemoryHandOver
 from tracegrade.serve.judging.metrics import JudgeMetrics
 from tracegrade.serve.rule_reload import RuleReload

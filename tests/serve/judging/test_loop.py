@@ -25,11 +25,9 @@ from tracegrade.serve.judging import gathered_results, journal_source
 from tracegrade.serve.judging.deletions import JudgeDeletions
 from tracegrade.serve.judging.gathered_results import GATHER_S
 from tracegrade.serve.judging.hand_over import MemoryHandOver
-from tracegrade.serve.judging.journal_source import POLL_S, JournalSource
-from tracegrade.serve.judging.loop import JudgeLoop
+from tracegrade.serve.judging.journal_source import POLL_S, JournalSource, JudgePosition
+from tracegrade.serve.judging.loop import JudgeLoop, JudgingParts
 from tracegrade.serve.judging.metrics import JudgeMetrics
-from tracegrade.serve.judging.parts import JudgingParts
-from tracegrade.serve.judging.position import JudgePosition
 from tracegrade.serve.judging.results_writer import ResultsWriter
 from tracegrade.serve.rule_reload import RuleReload
 

@@ -214,7 +214,7 @@ def test_a_judge_that_gets_no_processor_is_not_ended(tmp_path: Path, monkeypatch
     started_ns = time.monotonic_ns()
     Heartbeat(folder.heartbeat("judge")).beat(1)
     waited_ns = 0
-    monkeypatch.setattr("tracegrade.serve.supervising.silence.waited_for_processor_ns", lambda pid: waited_ns)
+    monkeypatch.setattr("tracegrade.serve.supervising.judge_process.waited_for_processor_ns", lambda pid: waited_ns)
     assert process.why_end(started_ns, 1) is None
     later_ns = time.monotonic_ns() + 40_000_000_000
     monkeypatch.setattr("tracegrade.serve.supervising.judge_process.time.monotonic_ns", lambda: later_ns)

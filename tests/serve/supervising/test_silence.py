@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tracegrade.serve.supervising import silence
-from tracegrade.serve.supervising.silence import Silence, waited_for_processor_ns
+from tracegrade.serve.supervising import judge_process
+from tracegrade.serve.supervising.judge_process import Silence, waited_for_processor_ns
 from waiting import eventually
 
 S = 1_000_000_000
@@ -16,7 +16,7 @@ S = 1_000_000_000
 def waited(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
     """How long each process has waited for a processor, to be set by the test."""
     times: dict[int, int] = {}
-    monkeypatch.setattr(silence, "waited_for_processor_ns", lambda pid: times.get(pid, 0))
+    monkeypatch.setattr(judge_process, "waited_for_processor_ns", lambda pid: times.get(pid, 0))
     return times
 
 

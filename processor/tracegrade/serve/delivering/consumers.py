@@ -18,9 +18,8 @@ from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.retention import Consumer
 from tracegrade.otlp.client import ExporterSettings
 from tracegrade.serve.background import Work
-from tracegrade.serve.delivering.results_source import LeftResults, ResultsSource
 from tracegrade.serve.delivering.store_lag import Positions
-from tracegrade.serve.delivering.upstream import Upstream
+from tracegrade.serve.delivering.upstream import LeftResults, ResultsSource, Upstream
 from tracegrade.telemetry.metrics import Telemetry
 
 POLL_EVERY_S = 0.05

@@ -6,9 +6,9 @@ import time
 
 from sqlalchemy import Engine
 
-from tracegrade.deliver.consumer import wait
 from tracegrade.display import count
 from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.serve.background import repeat
 from tracegrade.store.files import delete_put_aside, sqlite_path
 from tracegrade.store.settings import StoreSettings
 
@@ -23,14 +23,12 @@ async def delete_leftovers(store: Engine, folder: DataFolder, settings: StoreSet
     Requests that crashed the judge and damaged bytes stay as long as values of traces do, replaced stores no longer
     than `StoreSettings.damaged_kept_s`.
     """
-    while not await wait(stop, LOOK_EVERY_S):
-        try:
-            found = await asyncio.to_thread(_delete, store, folder, settings)
-        except OSError as error:
-            logger.warning("what damage left in the data folder stays there: %s; trying again", error)
-        else:
-            for text in found:
-                logger.info("deleted, since it is too old: %s", text)
+
+    async def delete() -> None:
+        for text in await asyncio.to_thread(_delete, store, folder, settings):
+            logger.info("deleted, since it is too old: %s", text)
+
+    await repeat(LOOK_EVERY_S, delete, stop, "what damage left in the data folder stays there")
 
 
 def _delete(store: Engine, folder: DataFolder, settings: StoreSettings) -> list[str]:

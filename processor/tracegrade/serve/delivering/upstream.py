@@ -1,14 +1,84 @@
-"""The judges, as delivery sees them."""
+"""The judges and their results journals, as delivery sees them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from pathlib import Path
+from shutil import rmtree
+from typing import Protocol, Self
 
+from tracegrade.deliver.recent import RecentResults
 from tracegrade.deliver.sink import Sink
+from tracegrade.journal.local import LocalJournal
+from tracegrade.journal.retention import Consumer
+from tracegrade.journal.settings import JournalSettings
+from tracegrade.model.signal import Signal
+from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.serve.background import Work
-from tracegrade.serve.delivering.results_source import LeftResults, ResultsSource
 from tracegrade.serve.judging.hand_over import MemoryHandOver
+from tracegrade.telemetry.metrics import Telemetry
+
+Trim = Callable[[Mapping[str, Consumer]], Mapping[str, Counter[Signal]]]
+
+
+def ignore_stored(position: int) -> None:
+    """Nobody asks up to where the store, or every sink, holds the results of this journal."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsSource:
+    """A results journal from which every sink takes, each with its own position.
+
+    ``name`` is its label in metrics, ``folder`` where it is. ``position`` gives the position file of a sink. ``recent``
+    has the batches that were written by this process. ``stored`` is called with each position up to which the store
+    holds everything, ``confirmed`` with each up to which every sink does that must lose nothing. ``trim`` applies
+    retention, where this process is the writer. ``is_written_elsewhere`` says that another process adds to it.
+    """
+
+    name: str
+    folder: Path
+    position: Callable[[str], Path]
+    recent: RecentResults
+    stored: Callable[[int], None] = ignore_stored
+    trim: Trim | None = None
+    is_written_elsewhere: bool = False
+    confirmed: Callable[[int], None] = ignore_stored
+
+
+class LeftResults:
+    """A results journal that an earlier set of judges left, and to which nobody adds any more."""
+
+    def __init__(self, folder: DataFolder, journal: LocalJournal, name: str) -> None:
+        """Use `open`."""
+        self.journal = journal
+        self.is_removed = False
+        path, position = folder.path / name, partial(folder.position_in, name)
+        self.source = ResultsSource(name, path, position, RecentResults(journal.end), trim=journal.trim)
+
+    @classmethod
+    def open(cls, folder: DataFolder, settings: JournalSettings, telemetry: Telemetry, name: str) -> Self:
+        """Become its writer: then no judge of that set runs any more, as the one of a killed receiver does for a while.
+
+        Raises:
+            JournalLocked: one still runs.
+        """
+        path, consumed = folder.path / name, folder.consumed_of(name)
+        journal = LocalJournal.open(path, settings, telemetry=telemetry, name=name, consumed=consumed, clocked=False)
+        return cls(folder, journal, name)
+
+    def remove(self) -> None:
+        """Every sink has taken all of it. Their positions stay: a later one of its name must not begin before them."""
+        self.is_removed = True
+        self.journal.close()
+        rmtree(self.source.folder)
+        for gauge in ("size", "end", "position"):
+            self.journal.telemetry.forget_gauge(f"tracegrade.journal.{gauge}", journal=self.source.name)
+
+    def close(self) -> None:
+        """Close it, if it was not removed."""
+        self.journal.close()
 
 
 class Upstream(Protocol):

@@ -5,11 +5,36 @@ idempotent).
 """
 
 import time
+from dataclasses import dataclass
 
+from tracegrade.pipeline.heartbeat import Heartbeat
+from tracegrade.pipeline.set_aside import SetAside
+from tracegrade.serve.judging.deletions import JudgeDeletions
 from tracegrade.serve.judging.gathered_results import GatheredResults
-from tracegrade.serve.judging.parts import JudgingParts
+from tracegrade.serve.judging.hand_over import HandOver
+from tracegrade.serve.judging.metrics import JudgeMetrics
+from tracegrade.serve.judging.results_writer import ResultsWriter
 from tracegrade.serve.judging.source import Sessions, Source
+from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.serve.tuning import RareGarbageCollection
+
+
+@dataclass(frozen=True, slots=True)
+class JudgingParts:
+    """What a judging loop shares with the rest of its process.
+
+    ``writer`` makes results durable; ``hand_over`` says what sinks have taken, and when to stop; ``heartbeat`` is for
+    the watchdog; ``rules`` are those in force; ``deletions`` end a run when there are some to carry out; ``set_aside``
+    has what has ended a judge.
+    """
+
+    writer: ResultsWriter
+    hand_over: HandOver
+    heartbeat: Heartbeat
+    metrics: JudgeMetrics
+    rules: RuleReload
+    deletions: JudgeDeletions
+    set_aside: SetAside
 
 
 class JudgeLoop:

@@ -21,8 +21,8 @@ from tracegrade.journal.retention import Consumer
 from tracegrade.otlp.client import Exports
 from tracegrade.otlp.exporter_settings import ExporterSettings
 from tracegrade.pipeline.data_folder import JUDGE, DataFolder
+from tracegrade.serve.background import repeat
 from tracegrade.serve.receiving.judge_progress import JudgeProgress
-from tracegrade.serve.repeated import repeat
 from tracegrade.telemetry.metrics import Telemetry
 
 TRIM_EVERY_S = 1.0

@@ -1,7 +1,7 @@
 """Keeps a child process running: starts it by exec, watches it, ends it through its pipe, starts it again when it ends.
 
 It never forks, since gRPC's threads do not survive a fork. The standard input of a child is a pipe; the child ends when
-our end of it is closed, in whatever way we end (`tracegrade.serve.parent`).
+our end of it is closed, in whatever way we end (`tracegrade.serve.process`).
 """
 
 import asyncio

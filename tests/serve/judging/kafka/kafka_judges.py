@@ -29,9 +29,8 @@ from tracegrade.serve.judging.hand_over import MemoryHandOver
 from tracegrade.serve.judging.kafka.records import KafkaRecords
 from tracegrade.serve.judging.kafka.sessions import KafkaSessions
 from tracegrade.serve.judging.kafka.source import KafkaSource
-from tracegrade.serve.judging.loop import JudgeLoop
+from tracegrade.serve.judging.loop import JudgeLoop, JudgingParts
 from tracegrade.serve.judging.metrics import JudgeMetrics
-from tracegrade.serve.judging.parts import JudgingParts
 from tracegrade.serve.judging.results_writer import ResultsWriter
 from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.store.several_processes import SessionTurn

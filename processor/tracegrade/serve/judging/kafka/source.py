@@ -16,7 +16,7 @@ from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.serve.judging.kafka.partition_judge import PartitionJudge, Suspects
 from tracegrade.serve.judging.kafka.pauses import Pauses
 from tracegrade.serve.judging.kafka.records import KafkaRecords
-from tracegrade.serve.judging.parts import JudgingParts
+from tracegrade.serve.judging.loop import JudgingParts
 from tracegrade.serve.judging.read_sums import ReadSums
 from tracegrade.serve.judging.source import Fetched
 from tracegrade.telemetry.metrics import Labels, series
