@@ -19,7 +19,6 @@ from tracegrade.deliver.consumer import wait
 from tracegrade.deliver.recent import RecentReads
 from tracegrade.deliver.sink import Sink
 from tracegrade.journal.errors import JournalLocked, JournalNotFound, JournalRefused
-from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.published import Published
 from tracegrade.pipeline.data_folder import DELIVERY, DataFolder, Judge
 from tracegrade.pipeline.heartbeat import Heartbeat
@@ -33,7 +32,7 @@ from tracegrade.serve.judging.file_hand_over import StoredClocks, confirmed_posi
 from tracegrade.serve.judging.metrics import JudgeMetrics
 from tracegrade.serve.judging.turns import NAME as TURNS
 from tracegrade.serve.judging.turns import TellingSink, erase_turns, trim_turns
-from tracegrade.serve.opening import lock_delivery, open_store_patiently, patiently
+from tracegrade.serve.opening import lock_delivery, open_journal_of, open_store_patiently, patiently
 from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.store.errors import STORE_ERRORS
 from tracegrade.store.open import unavailable
@@ -75,7 +74,7 @@ class DeliveryRole:
                 opened.callback(self.left[-1].close)
             self._store = open_store_patiently(config.store_url, self._heartbeat, self._metrics)
             opened.callback(self._store.dispose)
-            self._turns = self._open_turns()
+            self._turns = open_journal_of(folder, TURNS, config.journal, self._metrics.telemetry)
             opened.callback(self._turns.close)
             self.sources = [self._source(judge) for judge in self._judges]
             self._opened = opened.pop_all()
@@ -126,16 +125,6 @@ class DeliveryRole:
         confirmed = confirmed_position(self._folder, judge).commit if self._config.journal.kafka else ignore_stored
         recent = RecentReads(lambda: published.read().segments)
         return ResultsSource(judge.results, path, position, recent, is_written_elsewhere=True, confirmed=confirmed)
-
-    def _open_turns(self) -> LocalJournal:
-        return LocalJournal.open(
-            self._folder.turns,
-            self._config.journal,
-            telemetry=self._metrics.telemetry,
-            name=TURNS,
-            consumed=self._folder.consumed_of(TURNS),
-            clocked=False,
-        )
 
     def store_sink(self, sink: Sink) -> Sink:
         """As in `Upstream`: it also writes the turns of sessions."""

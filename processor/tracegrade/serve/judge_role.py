@@ -41,7 +41,7 @@ from tracegrade.serve.judging.results_writer import ResultsWriter
 from tracegrade.serve.judging.source import Sessions, Source
 from tracegrade.serve.judging.stored_traces import StoredTraces
 from tracegrade.serve.judging.turns import SessionTurns
-from tracegrade.serve.opening import lock_delivery, open_store_patiently, patiently
+from tracegrade.serve.opening import lock_delivery, open_journal_of, open_store_patiently, patiently
 from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.serve.tuning import THREAD_SWITCH_S
 from tracegrade.store.open import open_store, unavailable
@@ -216,17 +216,10 @@ class JudgeRole:
     def _open_results(self) -> LocalJournal:
         """The results journal; its lock makes us the only judge of our share of this folder."""
         # The judge of a killed receiver may still be committing; its pipe has ended, so it will end.
-        return patiently(
-            lambda: LocalJournal.open(
-                self._folder.results(self._own),
-                self._config.journal,
-                telemetry=self._metrics.telemetry,
-                name=self._own.results,
-                consumed=self._folder.consumed_of(self._own.results),
-                clocked=False,
-            ),
-            JournalLocked,
+        open_it = partial(
+            open_journal_of, self._folder, self._own.results, self._config.journal, self._metrics.telemetry
         )
+        return patiently(open_it, JournalLocked)
 
     def _open_turns(self) -> SessionTurns | None:
         """The turns that several judges before us had not come to; None when there were none."""

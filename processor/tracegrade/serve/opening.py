@@ -9,12 +9,15 @@ from typing import TypeVar
 from sqlalchemy import Engine
 
 from tracegrade.journal.errors import JournalError
+from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.lock import FolderLock
+from tracegrade.journal.settings import JournalSettings
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.serve.judging.metrics import JudgeMetrics
 from tracegrade.store.errors import StoreUnavailable
 from tracegrade.store.open import open_store
+from tracegrade.telemetry.metrics import Telemetry
 
 OPENS_WITHIN_S = 60.0
 _OPEN_AGAIN_AFTER_S = 1.0
@@ -33,6 +36,18 @@ def patiently(open_it: Callable[[], Opened], error: type[JournalError], alive: C
                 raise
             alive()
             time.sleep(0.1)
+
+
+def open_journal_of(folder: DataFolder, name: str, settings: JournalSettings, telemetry: Telemetry) -> LocalJournal:
+    """Become the writer of a journal of results or turns, in `folder`; what it holds is not timed by its clock.
+
+    Raises:
+        JournalLocked: another process is it.
+    """
+    consumed = folder.consumed_of(name)
+    return LocalJournal.open(
+        folder.path / name, settings, telemetry=telemetry, name=name, consumed=consumed, clocked=False
+    )
 
 
 def lock_delivery(folder: DataFolder) -> FolderLock:

@@ -18,6 +18,7 @@ from tracegrade.model.signal import Signal
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.serve.background import Work
 from tracegrade.serve.judging.hand_over import MemoryHandOver
+from tracegrade.serve.opening import open_journal_of
 from tracegrade.telemetry.metrics import Telemetry
 
 Trim = Callable[[Mapping[str, Consumer]], Mapping[str, Counter[Signal]]]
@@ -64,9 +65,7 @@ class LeftResults:
         Raises:
             JournalLocked: one still runs.
         """
-        path, consumed = folder.path / name, folder.consumed_of(name)
-        journal = LocalJournal.open(path, settings, telemetry=telemetry, name=name, consumed=consumed, clocked=False)
-        return cls(folder, journal, name)
+        return cls(folder, open_journal_of(folder, name, settings, telemetry), name)
 
     def remove(self) -> None:
         """Every sink has taken all of it. Their positions stay: a later one of its name must not begin before them."""
