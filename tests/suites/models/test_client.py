@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from suites.build.scripted_models import Answer, Script, Server, calling, completion, saying, serving, write_models
-from tracegrade.suites.models import client as client_module
+from tracegrade.suites.models import connections
 from tracegrade.suites.models.asking import AskedModel
 from tracegrade.suites.models.client import ModelClient, ModelError
 from tracegrade.suites.models.pace import Pace, Stopped
@@ -312,7 +312,7 @@ def test_an_answer_that_cannot_be_used_is_an_error(start: Start, body: bytes, me
 
 
 def test_too_large_an_answer_is_not_read_to_its_end(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "MAX_ANSWER_BYTES", 1024 * 1024)
+    monkeypatch.setattr(connections, "MAX_ANSWER_BYTES", 1024 * 1024)
     asking = start(lambda body: saying("x" * 2_000_000))
     with pytest.raises(ModelError, match="answers more than 1 MiB"):
         asking.model().ask(MESSAGES, [], [])

@@ -4,11 +4,8 @@ What it answers is not judged: only its spans are. No redirect is followed, and 
 may have done something already.
 """
 
-import json
 from collections.abc import Mapping
-from importlib.metadata import version
 from threading import Event
-from time import monotonic
 from typing import Any
 
 import urllib3
@@ -18,12 +15,11 @@ from urllib3.exceptions import TimeoutError as LateError
 from tracegrade.display import printable, without_secrets
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.suites.agents.command import Ended
-from tracegrade.suites.mcp.headers import SentHeaders
-from tracegrade.suites.models.connections import Connections
+from tracegrade.suites.headers import SentHeaders
+from tracegrade.suites.models.connections import Answered, Connections, TooLarge
 from tracegrade.suites.models.pace import Stopped
 
-_CHUNK = 64 * 1024
-_MAX_ANSWER_BYTES = 8 * 1024 * 1024
+_MOST_READ = 64 * 1024  # of an answer that is an error
 _CONNECT_S = 10.0
 _SHOWN = 300
 _FOR_EVERY_CASE = frozenset({401, 403, 404, 405})
@@ -36,11 +32,7 @@ class Endpoint:
         """Connect to nothing yet."""
         self._url = url
         self._shown = without_secrets(url)
-        self._headers = {
-            "content-type": "application/json",
-            "user-agent": f"tracegrade/{version('tracegrade')}",
-            **headers,
-        }
+        self._headers = {**headers, "connection": "close"}  # a unit takes long, and many servers do not wait
         self._sent = SentHeaders(headers)
         self._timeout_s = timeout_s
         self._stop = stop
@@ -54,13 +46,11 @@ class Endpoint:
             TraceGradeError: every other unit would end the same, as with an address where nothing is.
             Stopped: the run ended meanwhile.
         """
-        payload = json.dumps(body, ensure_ascii=False).encode(errors="replace")
+        headers = {**self._headers, "traceparent": traceparent}
         try:
-            response = self._connections.post(self._url, payload, {**self._headers, "traceparent": traceparent})
-            try:
-                return self._read_answer(response)
-            finally:
-                response.close()
+            return self._ended(self._connections.post(self._url, body, headers, self._timeout_s))
+        except TooLarge as error:
+            return Ended(f"{self._shown} {error}", "too_large")
         except (HTTPError, OSError, ValueError) as error:
             if self._stop.is_set():  # then `close` may be what broke it off
                 raise Stopped from None
@@ -68,29 +58,17 @@ class Endpoint:
                 why = printable(str(error).rpartition(": ")[2].rpartition("] ")[2])
                 raise TraceGradeError(f"{self._shown} cannot be reached: {why}; is the agent running there?") from None
             if isinstance(error, LateError):
-                return self._late()
+                return Ended(f"{self._shown} did not answer within {self._timeout_s:g} s", "timeout")
             return Ended(f"{self._shown} did not answer: {type(error).__name__}", "no_answer")
 
-    def _late(self) -> Ended:
-        return Ended(f"{self._shown} did not answer within {self._timeout_s:g} s", "timeout")
-
-    def _read_answer(self, response: urllib3.BaseHTTPResponse) -> Ended:
-        deadline_s = monotonic() + self._timeout_s
-        text, length = b"", 0
-        while part := response.read(_CHUNK, decode_content=True):
-            length += len(part)
-            text = (text + part)[:_CHUNK]
-            if length > _MAX_ANSWER_BYTES:
-                return Ended(f"{self._shown} answers more than {_MAX_ANSWER_BYTES // 1024**2} MiB", "too_large")
-            if monotonic() > deadline_s:
-                return self._late()
-        status = response.status
+    def _ended(self, answered: Answered) -> Ended:
+        status, headers, text = answered
         if 200 <= status < 300:
             return Ended()
-        said = self._sent.masked_in(" ".join(text.decode(errors="replace").split()))[:_SHOWN]
+        said = self._sent.masked_in(" ".join(text[:_MOST_READ].decode(errors="replace").split()))[:_SHOWN]
         message = f"{self._shown} answers {status}" + (f": {printable(said)}" if said else "")
         if 300 <= status < 400:
-            there = self._sent.masked_in(without_secrets(response.headers.get("location", "")))
+            there = self._sent.masked_in(without_secrets(headers.get("location", "")))
             raise TraceGradeError(
                 f"{self._shown} answers {status}; redirects (to {printable(there)[:_SHOWN]}) are not followed: give "
                 "--agent-url the address itself"

@@ -74,7 +74,7 @@ def asking_options(function: Callable[..., R]) -> Callable[..., R]:
     def wrapper(
         hosts: Sequence[str], headers: Sequence[str], config_path: Path | None, data_dir: str | None, **arguments: Any
     ) -> R:
-        from tracegrade.suites.mcp.headers import OWN_HEADERS
+        from tracegrade.suites.headers import OWN_HEADERS
 
         sent = read_headers("--header", headers, OWN_HEADERS)
         asking = Asking([_host(entry) for entry in hosts], sent, config_path, data_dir)
@@ -102,7 +102,7 @@ def read_headers(option: str, written: Sequence[str], own: Collection[str]) -> d
         UsageError: no header, one that is set by TraceGrade, or one that cannot be sent.
     """
     from tracegrade.document.yaml_text import expand
-    from tracegrade.suites.mcp.headers import HEADER_NAME, is_sendable
+    from tracegrade.suites.headers import HEADER_NAME, is_sendable
 
     found: dict[str, str] = {}
     for number, text in enumerate(written, 1):

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracegrade.display import printable
+from tracegrade.suites.headers import SentHeaders
 from tracegrade.suites.imported import JsonObject, SuiteError
 from tracegrade.suites.mcp.address import ServerAddress
-from tracegrade.suites.mcp.headers import SentHeaders
 
 if TYPE_CHECKING:
     from tracegrade.suites.mcp.transport import CheckedTransport

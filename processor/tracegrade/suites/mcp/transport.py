@@ -15,9 +15,9 @@ from typing import Any
 import httpx2
 
 from tracegrade.display import printable, without_secrets
+from tracegrade.suites.headers import SentHeaders
 from tracegrade.suites.imported import SuiteError
 from tracegrade.suites.mcp.address import ServerAddress
-from tracegrade.suites.mcp.headers import SentHeaders
 
 MAX_BYTES = 8 * 1024 * 1024
 CONNECT_S = 5.0

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from importlib.metadata import version
 from typing import Any
 
 import urllib3
@@ -20,17 +19,15 @@ from urllib3.exceptions import TimeoutError as LateError
 from tracegrade.display import printable, without_secrets
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue, encodable
-from tracegrade.suites.models.connections import Connections
+from tracegrade.suites.models.connections import Answered, Connections, NotWhole, TooLarge
 from tracegrade.suites.models.pace import Pace, Stopped
 from tracegrade.suites.models.settings import ProviderSettings
 
-MAX_ANSWER_BYTES = 8 * 1024 * 1024
 LONGEST_WAIT_S = 60.0
 """A provider that asks for a longer wait is not asked again."""
 
 _MOST_UNANSWERED = 3  # requests in a row, each with all its attempts, before no further case is asked
 _FIRST_DELAY_S = 0.5
-_CHUNK = 64 * 1024
 _SHOWN = 300  # characters of an answer that is an error
 _WORTH_ANOTHER_TRY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _FOR_EVERY_CASE = frozenset({401, 403, 404, 405})
@@ -141,11 +138,7 @@ class ModelClient:
         self._now = now
         self._unanswered = _Unanswered()
         self._url = f"{provider.base_url}/chat/completions"
-        self._headers = {
-            "content-type": "application/json",
-            "user-agent": f"tracegrade/{version('tracegrade')}",
-            **{name: value.get_secret_value() for name, value in provider.headers.items()},
-        }
+        self._headers = {name: value.get_secret_value() for name, value in provider.headers.items()}
         if provider.api_key is not None:
             self._headers["authorization"] = f"Bearer {provider.api_key.get_secret_value()}"
         timeout = urllib3.Timeout(total=provider.timeout)
@@ -158,14 +151,13 @@ class ModelClient:
             ModelError: there is none; the message has no secret.
             Stopped: the run ended meanwhile.
         """
-        payload = json.dumps({**self._provider.extra_body, **body}, ensure_ascii=False).encode()
-        is_required = body.get("tool_choice") == "required"
+        sent = {**self._provider.extra_body, **body}
         failed: list[ModelError] = []
         while True:
             self._pace.turn()
             begun_ns = time.time_ns()
             try:
-                return Answer(self._attempt(payload, is_required), begun_ns, time.time_ns())
+                return Answer(self._attempt(sent), begun_ns, time.time_ns())
             except ModelError as error:
                 if self._stop.is_set():  # then `close` may be what broke it off
                     raise Stopped from None
@@ -198,56 +190,40 @@ class ModelClient:
         else:
             self._pace.pause(min(LONGEST_WAIT_S, _FIRST_DELAY_S * 2 ** (attempt - 1)))
 
-    def _attempt(self, payload: bytes, is_required: bool) -> dict[str, JsonValue]:
-        deadline_s = time.monotonic() + self._provider.timeout
+    def _attempt(self, body: dict[str, Any]) -> dict[str, JsonValue]:
+        within_s = self._provider.timeout
         try:
-            response = self._connections.post(self._url, payload, self._headers)
-            try:
-                text = self._read_body(response, deadline_s)
-            except BaseException:
-                response.close()  # what is left unread would be the next answer
-                raise
-            response.release_conn()
+            answered = self._connections.post(self._url, body, self._headers, within_s)
             self._unanswered.answered()
+        except TooLarge as error:
+            raise ModelError(f"{self._provider.base_url} {error}") from None
         except (HTTPError, OSError, ValueError) as error:
             late = isinstance(error, LateError) and not isinstance(error, NewConnectionError)
-            what = f"no answer within {self._provider.timeout:g} s" if late else "cannot be reached"
+            whole = "whole " if isinstance(error, NotWhole) else ""
+            what = f"no {whole}answer within {within_s:g} s" if late else "cannot be reached"
             kind = "" if late else f": {type(error).__name__}"  # its message may hold the address and headers
             # Certificates and proxies, too: what is wrong with them is wrong for every request.
             unconnected = isinstance(error, NewConnectionError | ProxyError | SSLError)
             raise ModelError(f"{self._provider.base_url} {what}{kind}", retry=Retry(unconnected=unconnected)) from None
-        if response.status != 200:
-            raise self._refused(response, text, is_required)
-        return self._document(text)
+        if answered.status != 200:
+            raise self._refused(answered, is_required=body.get("tool_choice") == "required")
+        return self._document(answered.text)
 
-    def _read_body(self, response: urllib3.BaseHTTPResponse, deadline_s: float) -> bytes:
-        parts, length = [], 0
-        while part := response.read(_CHUNK, decode_content=True):
-            parts.append(part)
-            length += len(part)
-            if length > MAX_ANSWER_BYTES:
-                raise ModelError(f"{self._provider.base_url} answers more than {MAX_ANSWER_BYTES // 1024**2} MiB")
-            if time.monotonic() > deadline_s:
-                raise ModelError(
-                    f"{self._provider.base_url} no whole answer within {self._provider.timeout:g} s", retry=Retry()
-                )
-        return b"".join(parts)
-
-    def _refused(self, response: urllib3.BaseHTTPResponse, text: bytes, is_required: bool) -> ModelError:
-        status = response.status
+    def _refused(self, answered: Answered, *, is_required: bool) -> ModelError:
+        status, headers, text = answered
         is_named = is_required and _TOOL_CHOICE.search(text) is not None
         is_refused = is_required and status in _REFUSES_A_MEMBER
         said = self._error_message(text)
         message = f"{self._provider.base_url} answers {status}" + (f": {said}" if said else "")
         if 300 <= status < 400:
-            there = without_secrets(response.headers.get("location", ""))
+            there = without_secrets(headers.get("location", ""))
             message += f"; redirects (to {printable(there)[:_SHOWN]}) are not followed, since the key would go there"
             return ModelError(f"{message}; set base_url", status, for_all=True)
         if is_named and (status >= 500 or status in _MAY_REFUSE_A_MEMBER):
             # Not tried again: llama.cpp without --jinja, for one, answers 500 however often it is asked.
             return ModelError(message, status, for_all=status in _FOR_EVERY_CASE, refuses_required=True)
         if status in _WORTH_ANOTHER_TRY or status >= 500:
-            wait_s = self._asked_wait(response.headers)
+            wait_s = self._asked_wait(headers)
             return ModelError(message, status, refuses_required=is_refused, retry=Retry(wait_s))
         return ModelError(message, status, for_all=status in _FOR_EVERY_CASE, refuses_required=is_refused)
 

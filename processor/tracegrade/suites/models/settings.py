@@ -18,14 +18,13 @@ from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import read
 from tracegrade.model.errors import WrongValue
 from tracegrade.rule.prices import Price, Prices
+from tracegrade.suites.headers import HEADER_NAME, SentHeaders, is_sendable
 
 SEPARATOR = "::"
 """Between the name of a provider and a model's id."""
 
 _PROVIDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_HEADER_NAME = re.compile(r"[0-9A-Za-z_.-]+")
 _OWN_HEADERS = frozenset({"authorization", "content-length", "content-type", "host", "user-agent"})
-_SHORTEST_SECRET = 8  # servers on one's own machine are given "none" and the like, which are words
 _OWN_MEMBERS = frozenset({"messages", "model", "n", "stream", "temperature", "tool_choice", "tools"})
 
 
@@ -46,15 +45,14 @@ def _only_text(value: object) -> object:
 
 
 def _sendable(secret: SecretStr) -> SecretStr:
-    text = secret.get_secret_value()
-    if not text or not text.isascii() or not text.isprintable():
+    if not is_sendable(secret.get_secret_value()):
         raise ValueError("expected printable ASCII, found something else, which is not shown: it is a secret")
     return secret
 
 
 def _headers(headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
     for name in headers:
-        if not _HEADER_NAME.fullmatch(name):
+        if not HEADER_NAME.fullmatch(name):
             raise ValueError(f"{name!r} is not the name of a header: expected letters, digits, '-', '_' and '.'")
         if name.lower() in _OWN_HEADERS:
             instead = "; write the key as api_key" if name.lower() == "authorization" else "; remove it"
@@ -114,10 +112,8 @@ class ProviderSettings(FileModel):
 
     def without_secrets(self, text: str) -> str:
         """`text`, often an answer, with a mask wherever it repeats the key or the value of a header."""
-        for secret in (self.api_key, *self.headers.values()):
-            if secret is not None and len(secret.get_secret_value()) >= _SHORTEST_SECRET:
-                text = text.replace(secret.get_secret_value(), "**********")
-        return text
+        known = {**self.headers, **({} if self.api_key is None else {"authorization": self.api_key})}
+        return SentHeaders({name: secret.get_secret_value() for name, secret in known.items()}).masked_in(text)
 
 
 class ModelsFile(FileModel):

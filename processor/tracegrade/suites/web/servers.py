@@ -7,10 +7,10 @@ environment are put into headers, and which private addresses may be asked is a 
 import threading
 from typing import Any
 
+from tracegrade.suites.headers import HEADER_NAME, OWN_HEADERS, is_sendable
 from tracegrade.suites.imported import SuiteError, text_at
 from tracegrade.suites.mcp.address import Allowed, checked_address
 from tracegrade.suites.mcp.client import list_tools_at
-from tracegrade.suites.mcp.headers import HEADER_NAME, OWN_HEADERS, is_sendable
 from tracegrade.suites.mcp.tools import ToolSuite, suite_of
 from tracegrade.suites.settings import suites_settings
 from tracegrade.web.own_process import Busy

@@ -1,4 +1,4 @@
-"""Headers that people send to a server beside our own, and what of them is shown nowhere."""
+"""Headers that people send to an agent or a server beside our own, and what of them is shown nowhere."""
 
 import re
 from collections.abc import Mapping
