@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.codec.packed_trace import PackedTrace
-from tracegrade.compare.progress import Progress
+from tracegrade.compare.progress import Progress, ScanProgress
 from tracegrade.compare.rejudging.journal_traces import JournalTraces
 from tracegrade.compare.store.rejudging import kept_heads, kept_traces
 from tracegrade.display import count
