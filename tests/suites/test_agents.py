@@ -14,7 +14,7 @@ from build import each
 from build.processes import processes_with
 from tracegrade.model.signal import Signal
 from tracegrade.suites.agents.arrivals import MAX_BYTES, Arrivals, Arrived
-from tracegrade.suites.agents.command import Commands, environment_of
+from tracegrade.suites.agents.command import Commands, Ended, environment_of
 from tracegrade.suites.agents.target import AgentTarget, command_words, name_of
 from tracegrade.suites.agents.unit_trace import Asked, problem_of, unit_trace
 from tracegrade.suites.models.pace import Stopped
@@ -140,7 +140,7 @@ def test_waiting_ends_when_no_parent_is_missing_and_it_was_quiet() -> None:
 
 def asked(**more: Any) -> Asked:
     case = SuiteCase("case-1", "Weather?", {"expected_tool": "get_weather"})
-    return Asked(ONE, ROOT, case, 2, 1_000, 9_000, **more)
+    return Asked(ONE, ROOT, case, 2, 1_000, 9_000, Ended(**more))
 
 
 def spans_of(payload: bytes) -> dict[bytes, Any]:

@@ -21,7 +21,17 @@ from tracegrade.suites.models.asking import FELL_BACK, Asked, ToolChoice
 from tracegrade.suites.models.client import ModelError
 from tracegrade.suites.models.reply import Reply, RequestedCall
 from tracegrade.suites.models.settings import Target
-from tracegrade.suites.recording import CaseTrace, Message, answered, as_json, assistant, note_error, note_reply, said
+from tracegrade.suites.recording import (
+    CaseTrace,
+    Message,
+    answered,
+    as_json,
+    assistant,
+    note_case,
+    note_error,
+    note_reply,
+    said,
+)
 from tracegrade.suites.suite import Suite, SuiteCase
 
 _LONGEST_NOTE = 500
@@ -84,12 +94,7 @@ class _Conversation:
         model, problem = self._model, ""
         trace = CaseTrace(trace_id, self._suite.name)
         with trace.span("invoke_agent", model.target.key) as root:
-            root.set_attribute(s.AGENT_NAME, model.target.key)
-            root.set_attribute(s.CASE_ID, self._case.id)
-            root.set_attribute(s.SUITE_MODEL, model.target.key)
-            root.set_attribute(s.SUITE_REPETITION, repetition)
-            root.set_attribute(s.SUITE_EXPECTED, as_json(dict(self._case.criteria)))
-            root.set_attribute(s.INPUT_MESSAGES, as_json([*self._shown]))
+            note_case(root, model.target.key, model.target.key, self._case, repetition)
             if self._suite.tools:
                 root.set_attribute(s.TOOL_DEFINITIONS, as_json([*self._suite.tools]))
             try:

@@ -28,6 +28,7 @@ from tracegrade.suites.imported import SuiteError
 
 if TYPE_CHECKING:
     from tracegrade.suites.models.reply import Reply
+    from tracegrade.suites.suite import SuiteCase
 
 Message = dict[str, JsonValue]
 
@@ -113,6 +114,16 @@ class CaseTrace:
 @cache
 def _resource(service: str) -> Resource:
     return Resource({s.SERVICE_NAME: service})
+
+
+def note_case(root: Span, agent: str, model: str, case: "SuiteCase", repetition: int) -> None:
+    """Write on the root which case was run, with which model or agent; `agent` is what it calls itself."""
+    root.set_attribute(s.AGENT_NAME, agent)
+    root.set_attribute(s.CASE_ID, case.id)
+    root.set_attribute(s.SUITE_MODEL, model)
+    root.set_attribute(s.SUITE_REPETITION, repetition)
+    root.set_attribute(s.SUITE_EXPECTED, as_json(dict(case.criteria)))
+    root.set_attribute(s.INPUT_MESSAGES, as_json([said("user", case.prompt)]))
 
 
 def note_reply(span: Span, reply: "Reply") -> None:

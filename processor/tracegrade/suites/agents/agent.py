@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from hashlib import blake2b
 from threading import Event
 from typing import Any, Self
@@ -94,23 +95,11 @@ class Agent:
             self.arrivals.wait(trace_id, quiet_s, within_s, self._stop)
         finally:
             arrived = self.arrivals.end(trace_id)
-        problem, error_type = ended.problem, ended.error_type
-        if not problem:
+        if not ended.problem:
             problem, error_type = problem_of(arrived, f"{self.address} within {self.target.spans_within_s:g} s")
-            if error_type == "no_spans":
-                problem += f": {self._hint()}"
-        asked = Asked(
-            trace_id,
-            root_id,
-            unit.case,
-            unit.repetition,
-            begun_ns,
-            ended_ns,
-            problem,
-            error_type,
-            ended.exit_code,
-            ended.stderr,
-        )
+            hint = f": {self._hint()}" if error_type == "no_spans" else ""
+            ended = replace(ended, problem=problem + hint, error_type=error_type)
+        asked = Asked(trace_id, root_id, unit.case, unit.repetition, begun_ns, ended_ns, ended)
         return unit_trace(self.target.key, asked, arrived)
 
     def _asked(self, unit: Unit, run: str, trace_id: bytes, root_id: bytes) -> Ended:

@@ -31,7 +31,7 @@ _ENDED_BY_SIGNAL = 128  # as shells number it
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended; ``exit_code`` is None where it was not started, or did not end in time.
+    """How a command, or a request, ended; ``exit_code`` is None where it was not started, or did not end in time.
 
     Of one that a signal ended, it is 128 and the signal's number.
     """

@@ -23,18 +23,15 @@ from tracegrade.model.span import PARENT_IS_REMOTE
 from tracegrade.model.trace import Trace
 from tracegrade.otlp.request import containers
 from tracegrade.suites.agents.arrivals import Arrived
+from tracegrade.suites.agents.command import Ended
 from tracegrade.suites.conversation import Ran
-from tracegrade.suites.recording import CaseTrace, as_json, note_error, said
+from tracegrade.suites.recording import CaseTrace, note_case, note_error
 from tracegrade.suites.suite import SuiteCase
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One unit, and what became of asking it; times are ns since 1970 UTC.
-
-    ``problem`` says why there is no result, "" where there is one; ``exit_code`` and ``stderr`` (its end) are those of
-    a command.
-    """
+    """One unit, and what became of asking it; times are ns since 1970 UTC."""
 
     trace_id: bytes
     root_id: bytes
@@ -42,10 +39,7 @@ class Asked:
     repetition: int
     begun_ns: int
     ended_ns: int
-    problem: str = ""
-    error_type: str = ""
-    exit_code: int | None = None
-    stderr: str = ""
+    ended: Ended
 
 
 def unit_trace(key: str, asked: Asked, arrived: Arrived) -> Ran:
@@ -56,22 +50,17 @@ def unit_trace(key: str, asked: Asked, arrived: Arrived) -> Ran:
     trace = CaseTrace(asked.trace_id, key, asked.root_id)
     name = _outermost_agent(asked.trace_id, spans) or key
     with trace.invoke_agent(name, asked.begun_ns, asked.ended_ns) as root:
-        root.set_attribute(s.AGENT_NAME, name)
-        root.set_attribute(s.CASE_ID, asked.case.id)
-        root.set_attribute(s.SUITE_MODEL, key)
-        root.set_attribute(s.SUITE_REPETITION, asked.repetition)
-        root.set_attribute(s.SUITE_EXPECTED, as_json(dict(asked.case.criteria)))
-        root.set_attribute(s.INPUT_MESSAGES, as_json([said("user", asked.case.prompt)]))
+        note_case(root, name, key, asked.case, asked.repetition)
         if own and own != [asked.trace_id]:
             root.set_attribute(s.SUITE_TRACE_IDS, [trace_id.hex() for trace_id in own])
-        if asked.exit_code is not None:
-            root.set_attribute(s.SUITE_EXIT_CODE, asked.exit_code)
-        if asked.stderr:
-            root.set_attribute(s.SUITE_STDERR, asked.stderr)
+        if asked.ended.exit_code is not None:
+            root.set_attribute(s.SUITE_EXIT_CODE, asked.ended.exit_code)
+        if asked.ended.stderr:
+            root.set_attribute(s.SUITE_STDERR, asked.ended.stderr)
         if notes:
             root.set_attribute(s.SUITE_NOTES, notes)
-        if asked.problem:
-            note_error(root, asked.error_type, asked.problem)
+        if asked.ended.problem:
+            note_error(root, asked.ended.error_type, asked.ended.problem)
     payload, _ = trace.payload()
     request = ExportTraceServiceRequest.FromString(payload)
     if spans.resource_spans:
@@ -81,7 +70,7 @@ def unit_trace(key: str, asked: Asked, arrived: Arrived) -> Ran:
         asked.trace_id,
         request.SerializeToString(),
         _items(Signal.TRACES, request),
-        asked.problem,
+        asked.ended.problem,
         logs.SerializeToString(),
         _items(Signal.LOGS, logs),
     )
