@@ -25,7 +25,6 @@ from tracegrade.suites.imported import (
     JsonObject,
     SuiteError,
     head,
-    list_at,
     object_at,
     rule_id_of,
     text_at,
@@ -40,7 +39,7 @@ from tracegrade.suites.tool_suite import (
     export_case,
     is_unsaid,
     read_case,
-    unsaid_note,
+    written_cases,
 )
 from tracegrade.suites.written import contradiction, unusual_names, wrong_fields, wrong_tools
 
@@ -91,28 +90,17 @@ def read_suite(document: JsonValue, tenant: str, id_: str, now_ns: int, *, stric
     suite = with_fields(suite, {"name": None, "tools": None, **fields}, now_ns)
     notes += unusual_names(_names_of(suite.tools))
     cases: list[StoredCase] = []
-    taken: set[str] = set()
-    unsaid = 0
-    for place, item in enumerate(list_at(written.get("test_cases"), "test_cases")):
-        where = f"test_cases[{place}]"
-        case = _known(item, where) if strict else object_at(item, where)
-        if not text_at(case.get("prompt"), f"{where}.prompt").strip():
-            notes.append(f"{where} has no prompt and is left out")
-            continue
+    for where, case_id, case in written_cases(written, notes, _known if strict else object_at):
         unknown = [key for key in case if key not in CASE_FIELDS]
         notes += [f"{where}: {key!r} is not known and left out{did_you_mean(key, CASE_FIELDS)}" for key in unknown]
         if (idle := _idle_field(case)) is not None:
             notes.append(f"{where}: {idle} is left out: it is for cases of several turns, which say multi_turn")
         notes += [f"{where}: {text} and left out" for text in _check_fields(case, where)]
-        unsaid += is_unsaid(case)
-        case_id = unique_id(case.get("id"), len(cases) + 1, taken)
-        taken.add(case_id)
         stored, said = _checked(case_id, case, where)
         if strict:
             _check_said(case, where)
         cases.append(stored)
         notes += said
-    notes += unsaid_note(unsaid)
     return Read(replace(suite, cases=_bounded(cases)), notes)
 
 

@@ -7,7 +7,7 @@ Source: Maheidem/llm-benchmark-studio, routers/tool_eval.py (import and export);
 which its export leaves out, are kept here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tracegrade.evaluate.criteria.regular_expressions import regex_expression
 from tracegrade.evaluate.json_values import json_text
@@ -59,18 +59,10 @@ def import_suite(document: JsonValue, rule_id: str = "") -> Imported:
     cases: list[JsonValue] = []
     kept_cases: dict[str, JsonValue] = {}
     notes: list[str] = wrong_tools(list_at(suite.get("tools"), "tools"))
-    unsaid = 0
-    for place, item in enumerate(list_at(suite.get("test_cases"), "test_cases")):
-        written = object_at(item, f"test_cases[{place}]")
-        if not text_at(written.get("prompt"), f"test_cases[{place}].prompt").strip():
-            notes.append(f"test_cases[{place}] has no prompt and is left out")
-            continue
-        case_id = unique_id(written.get("id"), len(cases) + 1, kept_cases)
-        case, kept_cases[case_id], said = read_case(case_id, written, f"test_cases[{place}]")
+    for where, case_id, written in written_cases(suite, notes):
+        case, kept_cases[case_id], said = read_case(case_id, written, where)
         cases.append(case)
-        notes += [*said, *(f"test_cases[{place}]: {wrong}" for wrong in wrong_fields(written)[0])]
-        unsaid += is_unsaid(written)
-    notes += unsaid_note(unsaid)
+        notes += [*said, *(f"{where}: {wrong}" for wrong in wrong_fields(written)[0])]
     if not cases:
         raise SuiteError(
             "test_cases: expected at least one case with a prompt; a suite of tools alone has none to judge"
@@ -80,17 +72,42 @@ def import_suite(document: JsonValue, rule_id: str = "") -> Imported:
     return Imported(rule | {"cases": cases}, kept | {"cases": kept_cases}, notes)
 
 
+def written_cases(
+    suite: JsonObject, notes: list[str], read: Callable[[JsonValue, str], JsonObject] = object_at
+) -> Iterator[tuple[str, str, JsonObject]]:
+    """The test cases of a suite's JSON.
+
+    Args:
+        suite: the JSON.
+        notes: gets what is to be said of all of them, and which are left out.
+        read: reads one.
+
+    Returns:
+        Where each is, its id, which no other has, and the case.
+
+    Raises:
+        SuiteError: a field of a wrong type.
+    """
+    taken: set[str] = set()
+    unsaid = 0
+    for place, item in enumerate(list_at(suite.get("test_cases"), "test_cases")):
+        where = f"test_cases[{place}]"
+        case = read(item, where)
+        if not text_at(case.get("prompt"), f"{where}.prompt").strip():
+            notes.append(f"{where} has no prompt and is left out")
+            continue
+        unsaid += is_unsaid(case)
+        case_id = unique_id(case.get("id"), len(taken) + 1, taken)
+        taken.add(case_id)
+        yield where, case_id, case
+    if unsaid:
+        which = f"{unsaid} test case has" if unsaid == 1 else f"{unsaid} test cases have"
+        notes.append(f"{which} no expected_tool: that is taken as null, no call expected")
+
+
 def is_unsaid(case: JsonObject) -> bool:
     """Whether a test case says neither which tool is expected nor that none should be called."""
     return "expected_tool" not in case and case.get("should_call_tool") is not False
-
-
-def unsaid_note(number: int) -> list[str]:
-    """The note on so many cases that say nothing of what is expected."""
-    if not number:
-        return []
-    which = f"{number} test case has" if number == 1 else f"{number} test cases have"
-    return [f"{which} no expected_tool: that is taken as null, no call expected"]
 
 
 def check_tools(tools: JsonValue) -> list[JsonObject]:
