@@ -71,8 +71,8 @@ def trace(spans: list[dict[str, Any]], trace_id: bytes = TRACE_ID, log_records: 
     order given), ``kind``, ``scope``, ``status`` (ok, error, or the message of an error), ``attributes`` and ``events``
     (objects of event name to attributes), ``dropped`` (how many attributes are missing),
     ``unread_keys``, ``language`` (of the SDK).
-    Log records have ``span`` (its number), ``name``, and optionally ``scope`` and ``attributes`` (with the members of
-    their body).
+    Log records have ``span`` (its number), ``name``, and optionally ``scope``, ``at`` (ms) and ``attributes`` (with the
+    members of their body).
     """
     made = [_from_short_form(short, place, trace_id) for place, short in enumerate(spans)]
     made.sort(key=lambda span: (span.start_ns, span.end_ns, span.span_id))
@@ -81,7 +81,11 @@ def trace(spans: list[dict[str, Any]], trace_id: bytes = TRACE_ID, log_records: 
             trace_id,
             int(short["span"]).to_bytes(8, "big"),
             short.get("scope", "test"),
-            SpanEvent(short["name"], place, dict(short.get("attributes", {}))),
+            SpanEvent(
+                short["name"],
+                round(short["at"] * 1_000_000) if "at" in short else place,
+                dict(short.get("attributes", {})),
+            ),
         )
         for place, short in enumerate(log_records)
     ]

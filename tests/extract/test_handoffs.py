@@ -47,6 +47,15 @@ _SPANS: dict[str, dict[str, Any]] = {
         "name": "handoff to billing",
         "attributes": {"openinference.span.kind": "TOOL", "input.value": "triage", "output.value": "billing"},
     },
+    "openinference for JavaScript": {
+        "name": "handoff to billing",
+        "attributes": {
+            "openinference.span.kind": "TOOL",
+            "tool.name": "handoff_to_billing",
+            "input.value": '{"from_agent": "triage"}',
+            "output.value": '{"to_agent": "billing"}',
+        },
+    },
     "openinference without values": {
         "name": "handoff to billing",
         "attributes": {"openinference.span.kind": "TOOL"},

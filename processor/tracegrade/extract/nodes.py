@@ -18,11 +18,12 @@ class Node:
     ``keys`` are those keys that the dialect reads, its own ones first, and that the span has.
     ``agent_above`` is the nearest enclosing agent node. ``run`` is the agent run that the node belongs to (for an
     agent node that is a run: itself; None: outside of any), ``agent`` an agent node's name; both set by `runs`.
+    ``shows_others``: its output messages are those that other spans show.
     """
 
     __slots__ = (
         *("_inputs", "_outputs", "agent", "agent_above", "dialect", "keys", "kind", "parent", "run"),
-        "span",
+        *("shows_others", "span"),
     )
 
     def __init__(self, span: Span, kind: SpanKind, dialect: Dialect, keys: Keys) -> None:
@@ -34,6 +35,7 @@ class Node:
         self.agent_above: Node | None = None
         self.agent = ""
         self.run: Node | None = None
+        self.shows_others = False
         self._inputs: list[Message] | None = None
         self._outputs: list[Message] | None = None
 
@@ -61,6 +63,7 @@ class Node:
     def show_outputs(self, messages: list[Message]) -> None:
         """Set the output messages, which another span shows."""
         self._outputs = messages
+        self.shows_others = True
 
     def is_below(self, other: "Node") -> bool:
         """Whether `other` encloses this one, at most `MAX_CHAIN` levels up."""

@@ -215,7 +215,10 @@ def _with_refused_attempts(executions: Sequence[Execution]) -> list[Execution]:
 
 
 def _match(executions: Sequence[Execution], requests: Sequence[ToolRequest]) -> dict[Execution, ToolRequest]:
-    """Which request each execution answers: by call id, else by name and arguments in order, else by name in order."""
+    """Which request each execution answers: by call id, else by name and arguments in order, else by name in order.
+
+    A sender may write the value of a tool's only argument without its name.
+    """
     matched: dict[Execution, ToolRequest] = {}
     if not requests:
         return matched
@@ -307,6 +310,22 @@ def _by_id(execution: Execution, by_id: dict[str, list[ToolRequest]]) -> ToolReq
     return next(iter(same_run or same_name), None)
 
 
+def _bare_text(execution: Execution) -> object:
+    """The value that a sender wrote in place of arguments, without its name, as text; what equals nothing for none."""
+    value = execution.arguments.value
+    return execution if value is None or type(value) is dict else _as_text(value)
+
+
+def _only_value(request: ToolRequest) -> object:
+    """The value of the only argument of a request as text; what equals nothing where it has several, or none."""
+    asked = read_arguments(request.call.arguments, None).value
+    return _as_text(next(iter(asked.values()))) if type(asked) is dict and len(asked) == 1 else request
+
+
+def _as_text(value: JsonValue) -> str:
+    return value if type(value) is str else canonical(value)
+
+
 def _requested_arguments(request: ToolRequest) -> str:
     return canonical(read_arguments(request.call.arguments, None).value)
 
@@ -315,6 +334,10 @@ _PASSES: tuple[tuple[Callable[[Execution], object], Callable[[ToolRequest], obje
     (
         lambda e: (e.node.run, short_name(e.name), canonical(e.arguments.value)),
         lambda r: (r.node.run, short_name(r.call.name), _requested_arguments(r)),
+    ),
+    (
+        lambda e: (e.node.run, short_name(e.name), _bare_text(e)),
+        lambda r: (r.node.run, short_name(r.call.name), _only_value(r)),
     ),
     (lambda e: (e.node.run, short_name(e.name)), lambda r: (r.node.run, short_name(r.call.name))),
     (lambda e: short_name(e.name), lambda r: short_name(r.call.name)),

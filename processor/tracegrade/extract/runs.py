@@ -46,7 +46,8 @@ _AROUND_AGENTS = ("invoke_workflow", "handle_conversation_turn")
 _CREATE_AGENT = "create_agent"
 _CREATE_WORKFLOW = "workflow.build"  # Agent Framework's
 _CALL_TOOL = "tools/call"  # the only method of MCP that is work of an agent
-PREPARING = (_CREATE_AGENT, _CREATE_WORKFLOW, s.MCP_METHOD)
+_RUNTIMES = ("autogen ", "agent_runtime ")  # AutoGen's and Semantic Kernel's, which write a trace for each message
+PREPARING = (_CREATE_AGENT, _CREATE_WORKFLOW, s.MCP_METHOD, *_RUNTIMES)
 """Texts of which one stands in every span that only prepares an agent's work."""
 _ANSWER_MEMBERS = ("raw", "final_output", "output", "answer", "response", "result", "content", "text", "_value")
 
@@ -203,8 +204,13 @@ def _routing(agents: Sequence[Node], nodes: Sequence[Node]) -> set[Node]:
 
 
 def prepares(span: Span) -> bool:
-    """Whether a span makes an agent or a workflow, or is a request of MCP that calls no tool: no run of an agent."""
+    """Whether a span makes an agent or a workflow, passes a message on to one, or asks MCP for no tool.
+
+    None of it is a run of an agent.
+    """
     if span.attributes.get(s.OPERATION_NAME) == _CREATE_AGENT or span.name == _CREATE_WORKFLOW:
+        return True
+    if span.name.startswith(_RUNTIMES):
         return True
     return span.attributes.get(s.MCP_METHOD, _CALL_TOOL) != _CALL_TOOL
 

@@ -19,8 +19,8 @@ MAX_OPEN_TURNS = 32
 class ToolRequest:
     """One tool call that a model requested.
 
-    ``order`` numbers the requests of the trace, ``turn`` the messages that make them, ``position`` those in a message,
-    which has ``siblings`` of them, this one included.
+    ``order`` numbers the requests of the trace, ``turn`` the answers of models that make them, ``position`` those in an
+    answer, which has ``siblings`` of them, this one included.
     """
 
     __slots__ = ("call", "node", "order", "position", "siblings", "taken", "turn")
@@ -51,6 +51,7 @@ def find_tool_requests(agents: Sequence[Node], turns: Turns, executions: Sequenc
         executions: what tool spans show, in order of start.
     """
     executing = {execution.node.run for execution in executions}
+    looping = {execution.node.parent for execution in executions}  # a model call among them is a loop of several
     chats = _with_outputs(turns.chats, turns, executing)
     covered = {node.run for node in chats} | {node.agent_above for node in chats}
     repeated = [agent for agent in agents if agent not in covered and agent.run not in covered]
@@ -66,13 +67,12 @@ def find_tool_requests(agents: Sequence[Node], turns: Turns, executions: Sequenc
         if len(asking) > 1:
             asking = _each_once(asking)
         own: list[list[ToolRequest]] = []
-        for message in asking:
-            if latest and _is_shown_again(node, message.calls, latest):
+        for calls in _of_each_turn(node, asking, is_loop=node in looping):
+            if latest and _is_shown_again(node, calls, latest):
                 continue
             known = len(requests)
             turn_requests = [
-                ToolRequest(node, call, known + place, turn, place, len(message.calls))
-                for place, call in enumerate(message.calls)
+                ToolRequest(node, call, known + place, turn, place, len(calls)) for place, call in enumerate(calls)
             ]
             turn += 1
             requests += turn_requests
@@ -82,6 +82,29 @@ def find_tool_requests(agents: Sequence[Node], turns: Turns, executions: Sequenc
     if lacking:
         _complete_arguments(lacking, agents)
     return _without_repeated(requests)
+
+
+def _of_each_turn(node: Node, asking: Sequence[Message], *, is_loop: bool) -> list[tuple[RequestedCall, ...]]:
+    """The calls of each turn: those that a model call puts out in several messages on end, it asks for at once.
+
+    What other spans show of it may be of several turns.
+    """
+    if len(asking) < 2 or node.kind != "chat" or is_loop or node.shows_others:
+        return [message.calls for message in asking]
+    turns: list[tuple[RequestedCall, ...]] = []
+    waiting = list(asking)
+    goes_on = False
+    for message in node.outputs():
+        if message.results or message.role not in ASSISTANT_ROLES:
+            goes_on = False
+        elif waiting and message is waiting[0]:
+            del waiting[0]
+            if goes_on:
+                turns[-1] += message.calls
+            else:
+                turns.append(message.calls)
+            goes_on = True
+    return [*turns, *(message.calls for message in waiting)]
 
 
 def _each_once(asking: Sequence[Message]) -> list[Message]:

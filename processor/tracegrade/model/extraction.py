@@ -50,8 +50,8 @@ UNREAD: dict[WhyUnread, str] = {
 class Extraction:
     """The agent runs and tool calls of one trace.
 
-    ``runs`` are in order of start: without an agent span the local root is the run. Only a trace that makes an agent or
-    asks a server of tools what it has, and in which no model or tool works, has none. ``calls`` are all calls of the
+    ``runs`` are in order of start: without an agent span the local root is the run. Only a trace that prepares
+    an agent, and in which no model or tool works, has none. ``calls`` are all calls of the
     trace in the one total order; every call is also in exactly one run's ``calls``. ``unread_tool_spans`` (hex ids, in
     order of start) look like tool calls, but no dialect reads them.
     ``unread`` (in order of start) is the work that could not be read; spans that only look like tool calls are none.

@@ -38,6 +38,8 @@ KINDS = Words({"TOOL": "tool", "LLM": "chat", "AGENT": "agent", **dict.fromkeys(
 _AGENT_SPAN_SUFFIX = ".run"
 _FAILURE_SPAN = "error"
 _LANGCHAIN = "openinference.instrumentation.langchain"
+_FROM_AGENT = "from_agent"
+_TO_AGENT = "to_agent"
 _FUNCTION_ROLE = "function"  # of AG2's message about a call, which stands beside whether it succeeded
 _HANDOFF_SPAN = re.compile(r"(?i)^(?:handoff(\s+to)?|(\w+\.)+handoff\s+to\b)\s*")  # some put their own name before
 # What a request has where a tool failed, or several results are one message: Anthropic's, Bedrock's.
@@ -57,8 +59,9 @@ def _classify(span: Span) -> SpanKind | None:
             return "chat"
         if attributes.get(s.OI_TOOL_SYNTHESIZED) in (True, "true"):
             return "other"
-        # A handoff is a TOOL span that names no tool and has agent names as its input and output.
-        if not attributes.get(s.OI_TOOL_NAME) and _HANDOFF_SPAN.match(span.name):
+        # A handoff is a TOOL span that names no tool, or its own name as one, and has agents as its input and output.
+        tool = attributes.get(s.OI_TOOL_NAME)
+        if _HANDOFF_SPAN.match(span.name) and (not tool or (" " in span.name and tool == span.name.replace(" ", "_"))):
             return "handoff"
         # BeeAI tells of a tool that failed by a span inside its own, which names no tool.
         if span.name == _FAILURE_SPAN and s.OI_TOOL_NAME not in attributes and span.status_code == STATUS_ERROR:
@@ -175,8 +178,16 @@ def _schemas(span: Span) -> dict[str, JsonValue]:
 def _handed_over(span: Span) -> HandedOver | None:
     if span.attributes.get(s.OPENINFERENCE_KIND) != "TOOL" or _classify(span) != "handoff":
         return None
-    to = first_text(span, (s.OI_OUTPUT,)) or _HANDOFF_SPAN.sub("", span.name)
-    return HandedOver(first_text(span, (s.OI_INPUT,)), to)
+    to = _agent_in(span, s.OI_OUTPUT, _TO_AGENT) or _HANDOFF_SPAN.sub("", span.name)
+    return HandedOver(_agent_in(span, s.OI_INPUT, _FROM_AGENT), to)
+
+
+def _agent_in(span: Span, key: str, member: str) -> str:
+    """The agent that a handoff's value is, as a text or (for JavaScript) as the only member of an object."""
+    text = first_text(span, (key,))
+    value = parse_plain(text) if text.startswith("{") else None
+    agent = value.get(member) if isinstance(value, dict) else text
+    return agent if isinstance(agent, str) else ""
 
 
 DIALECT: Dialect = Dialect(
