@@ -278,6 +278,15 @@ def test_a_trace_goes_in_every_tenant_and_run(engine: Engine) -> None:
         assert results(connection, ResultFilter(), 9) == []
 
 
+@pytest.mark.long
+def test_a_trace_of_more_sessions_than_a_query_takes_goes(engine: Engine) -> None:
+    more = 2**18  # than SQLite takes of parameters, and four times what PostgreSQL takes
+    runs = [RunSummary("00", "a", session=f"s-{number}") for number in range(more)]
+    StoreWriter(engine).write([judged(1, runs=runs), judged(2)])
+    assert delete_everywhere(engine, [id_of(1)]).traces == 1
+    assert numbers(engine) == [2]
+
+
 def test_traces_are_found_by_session_by_user_and_by_time(engine: Engine) -> None:
     runs = [RunSummary("00", "a", session="s-2")]
     StoreWriter(engine).write([judged(1, session="s-1"), judged(2, session="s-1", runs=runs), judged(3)])

@@ -20,7 +20,7 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import session_trace_id
 from tracegrade.model.trace_result import VALUES_GONE
 from tracegrade.store.alerts import delete_ended_silences
-from tracegrade.store.database import Alive
+from tracegrade.store.database import Alive, in_parts
 from tracegrade.store.diagnosis import named_traces, without_traces
 from tracegrade.store.incidents import delete_resolved
 from tracegrade.store.index import number_range, run_ranges, traces_of_run
@@ -156,17 +156,16 @@ def _delete(connection: Connection, trace_ids: list[bytes], tenant: str | None) 
         names = unpack_summary(judged).sessions
         sessions.update(session_trace_id(owner, name) for name in names)
     of_sessions: list[int] = []
-    for number, rows in connection.execute(
-        select(traces.c.number, traces.c.evaluations).where(
-            database(connection).of_ids(sessions), traces.c.members.is_not(None)
-        )
-    ):
-        of_sessions.append(number)
-        evaluations += len(orjson.loads(rows))
+    for some in in_parts(sorted(sessions)):
+        meant = [database(connection).of_ids(some), traces.c.members.is_not(None)]
+        for number, rows in connection.execute(select(traces.c.number, traces.c.evaluations).where(*meant)):
+            of_sessions.append(number)
+            evaluations += len(orjson.loads(rows))
     if gone := [*numbers, *of_sessions]:
         sums = CountChanges()
         sums.take_back(connection, gone)
-        database(connection).delete_traces(connection, gone)
+        for part in in_parts(gone):
+            database(connection).delete_traces(connection, part)
         sums.write(connection)
     return DeletedRows(len(numbers), len(of_sessions), evaluations)
 
