@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, select
 
-from build.judged_traces import evaluation, judged, trace_id
+from build.judged_traces import START_NS, evaluation, judged, trace_id
 from tracegrade.model.session import session_trace_id
 from tracegrade.model.trace_result import RunSummary, TraceResult
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import reading
 from tracegrade.store.read import (
+    earlier_turns,
     newest_traces,
     sessions_going_on,
     sessions_of,
@@ -104,3 +105,21 @@ def test_sessions_go_on_until_they_end(engine: Engine, writer: StoreWriter) -> N
     writer.write([session(2, "pass", 9, [1, 2], close_reason="quiet")])
     with reading(engine) as connection:
         assert sessions_going_on(connection) == []
+
+
+@pytest.mark.parametrize("is_judged", [True, False])
+def test_of_a_session_of_very_many_traces_the_nearest_earlier_ones_are_found(engine: Engine, is_judged: bool) -> None:
+    turns = [judged(number, session="chat-1", runs=RUNS, start_ns=START_NS + number) for number in range(1, 603)]
+    StoreWriter(engine).write([*turns, *([session(602, "pass", 4, range(1, 603))] if is_judged else [])])
+    with reading(engine) as connection:
+        found = earlier_turns(connection, turns[600], 3)
+    assert [turn.trace.trace_id for turn in found] == [trace_id(number) for number in (600, 599, 598)]
+
+
+@pytest.mark.long
+def test_of_a_trace_of_more_sessions_than_a_query_takes_earlier_turns_are_found(engine: Engine) -> None:
+    runs = [*RUNS, *(RunSummary("00", "a", session=f"s-{number}") for number in range(2**18))]
+    many = judged(2, session="chat-1", runs=runs, start_ns=START_NS + 1)
+    StoreWriter(engine).write([judged(1, session="chat-1", runs=RUNS), many])
+    with reading(engine) as connection:
+        assert [turn.trace.trace_id for turn in earlier_turns(connection, many, 3)] == [trace_id(1)]

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import ColumnElement, Connection, Engine, func, select
 
 from tracegrade.codec.json_text import storable
 from tracegrade.codec.results import unpack_summary
@@ -15,7 +15,7 @@ from tracegrade.codec.whole_results import whole_result
 from tracegrade.model.session import TURN, session_trace_id
 from tracegrade.model.trace import Trace
 from tracegrade.model.trace_result import VALUES_GONE, TraceResult, TraceSummary
-from tracegrade.store.database import in_parts
+from tracegrade.store.database import in_parts, rows_in
 from tracegrade.store.index import numbers_of
 from tracegrade.store.registry import database
 from tracegrade.store.result_filter import ResultFilter, of_traces
@@ -44,7 +44,6 @@ def changing_mark(connection: Connection) -> str:
 # Of all batches that are being written at one time, and some more.
 _NUMBERS_STORED_AT_ONCE = 8192
 _MAX_TURNS_SEARCHED = 20_000
-_MAX_TURN_IDS = 500
 
 
 def stored_traces(connection: Connection, trace_id: bytes, *, run: str = "live") -> list[TraceResult]:
@@ -64,12 +63,14 @@ def stored_traces(connection: Connection, trace_id: bytes, *, run: str = "live")
 def sessions_of(connection: Connection, stored: TraceResult) -> list[TraceResult]:
     """The sessions that a stored trace is part of, if they were judged."""
     head = stored.trace
-    found = []
-    for name in stored.trace.sessions:
-        own = session_trace_id(head.tenant, name)
-        same_id = stored_traces(connection, own, run=head.run)
-        found += [session for session in same_id if session.trace.tenant == head.tenant]
-    return found
+    own = [session_trace_id(head.tenant, name) for name in head.sessions]
+    query = select(traces.c.trace_id, traces.c.judged, traces.c.spans)
+    found: dict[bytes, TraceResult] = {}
+    for some in in_parts(own):
+        chosen = (database(connection).of_ids(some), *_beside(head))
+        for trace_id, judged, spans in connection.execute(query.where(*chosen)):
+            found[bytes(trace_id)] = whole_result(judged, bytes(spans))
+    return [found[trace_id] for trace_id in own if trace_id in found]
 
 
 def traces_of(connection: Connection, stored: TraceResult) -> list[TraceResult]:
@@ -88,31 +89,24 @@ def earlier_turns(connection: Connection, stored: TraceResult, limit: int) -> li
     """
     head = stored.trace
     ids = {trace_id for session in sessions_of(connection, stored) for trace_id in session.trace.members or ()}
-    numbered = select(traces.c.number).where(
-        database(connection).of_ids([bytes.fromhex(head.trace_id)]),
-        traces.c.tenant == head.tenant,
-        traces.c.run == head.run,
-    )
-    number = connection.execute(numbered).scalar()
-    if number is not None and stored.trace.sessions:
-        near = select(traces.c.trace_id).where(
-            traces.c.number.between(number - _MAX_TURNS_SEARCHED, number - 1),
-            traces.c.session.in_([storable(name) for name in stored.trace.sessions]),
-            traces.c.run == head.run,
-            traces.c.tenant == head.tenant,
-            traces.c.members.is_(None),
-        )
-        ids |= {bytes(found) for found in connection.execute(near).scalars()}
-    ids.discard(bytes.fromhex(head.trace_id))
-    found = select(traces.c.judged, traces.c.spans).where(
-        database(connection).of_ids(sorted(ids)[:_MAX_TURN_IDS]),
-        traces.c.run == head.run,
-        traces.c.tenant == head.tenant,
-        traces.c.start_ns < head.start_ns,
-        traces.c.members.is_(None),
-    )
-    rows = connection.execute(found.order_by(traces.c.start_ns.desc()).limit(limit))
-    return [whole_result(judged, bytes(spans)) for judged, spans in rows]
+    is_turn = (*_beside(head), traces.c.members.is_(None))
+    own = database(connection).of_ids([bytes.fromhex(head.trace_id)])
+    number = connection.execute(select(traces.c.number).where(own, *is_turn)).scalar()
+    query = select(traces.c.start_ns, traces.c.number).where(*is_turn, traces.c.start_ns < head.start_ns)
+    turns: set[tuple[int, int]] = set()
+    if number is not None:
+        near = query.where(traces.c.number.between(number - _MAX_TURNS_SEARCHED, number - 1))
+        turns.update(map(tuple, rows_in(connection, near, traces.c.session, map(storable, head.sessions))))
+    for some in in_parts(sorted(ids)):
+        turns.update(map(tuple, connection.execute(query.where(database(connection).of_ids(some)))))
+    latest = [number for _, number in sorted(turns, reverse=True)[:limit]]
+    whole = select(traces.c.number, traces.c.judged, traces.c.spans)
+    found = {row.number: row for row in rows_in(connection, whole, traces.c.number, latest)}
+    return [whole_result(found[number].judged, bytes(found[number].spans)) for number in latest]
+
+
+def _beside(head: TraceSummary) -> tuple[ColumnElement[bool], ...]:
+    return traces.c.tenant == head.tenant, traces.c.run == head.run
 
 
 def stored_session(connection: Connection, tenant: str, session_id: str) -> TraceSummary | None:
