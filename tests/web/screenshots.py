@@ -84,6 +84,7 @@ def _filled(folder: Path, one_incident: bool) -> dict[str, str]:
     silences = {
         "silence": f"/silences/new?incident={incidents['incident']}",
         "silence-new": "/silences/new?rule=x",
+        "suites-from-traces": f"/suites/from-traces?trace_id=a1{_FAILING:030x}&rule=order-steps-out-of-order",
     }
     return _views() | suites | silences | {name: f"/incidents/{id_}" for name, id_ in incidents.items()}
 
