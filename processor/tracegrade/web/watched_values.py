@@ -134,8 +134,10 @@ def values_near(
         return None
     what = watched(connection, alert, count_incomplete, ended_ns)
     steps = _steps_of(connection, what, (since_ns, until_ns), count_incomplete or wide.is_count)
-    values = list(_counted(steps) if wide.is_count else _joined(what, steps, until_ns - since_ns))
-    if len(values) < _LEAST_NEAR:
+    # Longer values than those of the whole: of few results each, they would show chance.
+    values = list(_counted(steps) if wide.is_count else _joined(what, steps, 2 * (until_ns - since_ns)))
+    of_few = not wide.is_count and sum(value.results for value in values) < len(values) * _LEAST_RESULTS / 2
+    if len(values) < _LEAST_NEAR or of_few:
         return None
     usual = None if wide.is_count else wide.usual
     return WatchedValues(steps.since_ns, until_ns, wide.began_ns, steps.minutes, values, usual, wide.is_count)
