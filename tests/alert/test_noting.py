@@ -14,7 +14,7 @@ from tracegrade.alert.noting import LONGEST_TEXT, MOST_NOTES, Author, acknowledg
 from tracegrade.model.errors import NotFound, NotPossible, WrongValue
 from tracegrade.receive.typed_text import TypedText
 from tracegrade.redact.settings import RedactionSettings
-from tracegrade.store.delete import delete_older, overwrite_deleted
+from tracegrade.store.delete import cut_log, delete_older
 from tracegrade.store.incidents import Incident, Note, add_note, open_incidents, stored_incident
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.salvage import salvage
@@ -143,11 +143,12 @@ def test_notes_go_with_their_incident_to_the_byte_and_others_stay(tmp_path: Path
         firing = store_incident(connection, ALERT)
         ended = replace(ALERT, fingerprint="cd" * 16, state="resolved", ends_ns=ends_ns)
         over = store_incident(connection, ended)
-    comment(url, over.id, ANN, "a-word-of-the-past", 1)
     comment(url, firing.id, ANN, "a-word-of-the-present", 1)
+    for number in range(20):  # so many that pages of the file are free afterwards
+        comment(url, over.id, ANN, "a-word-of-the-past " * 100, number)
     while delete_older(engine, ends_ns + 1):
         pass
-    overwrite_deleted(engine)
+    cut_log(engine)
     assert [note.text for note in stored(engine, firing).notes] == ["a-word-of-the-present"]
     engine.dispose()
     written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())

@@ -211,8 +211,8 @@ class Database(ABC):
         """Drop the partitions whose traces were all first received before a time, and no run that is kept has one."""
 
     @abstractmethod
-    def overwrite_what_goes(self, connection: Connection) -> None:
-        """Overwrite at once the bytes that this connection deletes, where that can be asked for."""
+    def overwrite_what_goes(self, connection: Connection, is_on: bool = True) -> None:
+        """Overwrite at once what this connection deletes from now on, or no longer, where that can be asked for."""
 
     @abstractmethod
     def overwrite_free(self, engine: Engine, alive: Alive) -> None:

@@ -246,8 +246,10 @@ def delete_older(engine: Engine, before_ns: int, *, max_traces: int = 1000) -> i
             connection.execute(delete(blocks).where(blocks.c.chunk < kept_from // CHUNK_TRACES))
             connection.execute(delete(arrivals).where(arrivals.c.minute < before_ns // MINUTE_NS))
             connection.execute(delete(backfills).where(backfills.c.until_ns <= before_ns))
+            database(connection).overwrite_what_goes(connection)  # what people typed goes to the byte
             delete_resolved(connection, before_ns)
             delete_ended_silences(connection, before_ns)
+            database(connection).overwrite_what_goes(connection, is_on=False)
             forget_examples(connection, before_ns)
     if not numbers:
         database(engine).drop_expired(engine, before_ns)

@@ -251,7 +251,7 @@ class PostgreSQL(Database):
     def drop_expired(self, engine: Engine, before_ns: int) -> None:
         partitions.drop_expired(engine, before_ns)
 
-    def overwrite_what_goes(self, connection: Connection) -> None:
+    def overwrite_what_goes(self, connection: Connection, is_on: bool = True) -> None:
         pass
 
     def overwrite_free(self, engine: Engine, alive: Alive) -> None:

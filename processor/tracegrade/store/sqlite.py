@@ -187,8 +187,8 @@ class SQLite(Database):
     def drop_expired(self, engine: Engine, before_ns: int) -> None:
         pass
 
-    def overwrite_what_goes(self, connection: Connection) -> None:
-        connection.exec_driver_sql("PRAGMA secure_delete=ON")
+    def overwrite_what_goes(self, connection: Connection, is_on: bool = True) -> None:
+        connection.exec_driver_sql(f"PRAGMA secure_delete={'ON' if is_on else 'FAST'}")
 
     def overwrite_free(self, engine: Engine, alive: Alive) -> None:
         # In pages that are in use, SQLite overwrites deleted content at once (``secure_delete``). Here, free pages are
