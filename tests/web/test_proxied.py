@@ -62,7 +62,7 @@ def test_who_shows_a_certificate_is_known_by_it_and_has_its_tenant() -> None:
         ("", ["read"]),
         ("others", ["read"]),
         ("others,dev", ["read", "run"]),
-        ("dev, sre", ["admin", "read", "read-values", "run"]),
+        ("dev, sre", ["admin", "read", "read-values", "review", "run"]),
     ],
 )
 def test_a_user_has_the_roles_of_all_users_and_of_its_groups(app: ASGIApp, groups: str, rights: list[str]) -> None:

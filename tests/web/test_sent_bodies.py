@@ -75,4 +75,4 @@ def test_a_body_that_cannot_be_read_is_refused_by_every_operation(url: str) -> N
             if (found, problem["type"]) != (status, PREFIX + type_) or not problem["detail"].startswith(said):
                 failures.append(f"{operation}: expected {status} {said!r}, found {found} {problem}")
     assert not failures, "\n".join(failures)
-    assert len(asked) == 4 * 32
+    assert len(asked) == 4 * 37

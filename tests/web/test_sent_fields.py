@@ -13,10 +13,12 @@ from build.api import DOCUMENT, Api
 from build.asgi import Called
 from build.shop_runs import store_run
 from build.site import Site
+from build.stored_alerts import ALERT, INCIDENT, store_incident
 from suites.build.api import TOOL_EVAL_DOCUMENT
 from suites.build.weather_suite import WEATHER_SUITE
 from suites.web.test_suites_api import CASE, MULTI_TURN, api_in
 from tracegrade.rule.rule_set import RuleSet
+from tracegrade.store.open import changing_store
 from tracegrade.suites.settings import SuitesSettings
 
 MODELS = "providers:\n  one:\n    base_url: http://127.0.0.1:9/v1\n    models: {m-1: {}}\n"
@@ -45,7 +47,20 @@ WRONG_KINDS: list[Any] = [
 ]
 UNKNOWN = "colour"  # a key that no object has
 # Not given back under these names. Everywhere, null is as if the field were left out.
-NOT_KEPT = {"headers", "targets", "provider_key", "model_id", "multi_turn_config", "experiment_id", "eval_id", "url"}
+NOT_KEPT = {
+    "headers",
+    "targets",
+    "provider_key",
+    "model_id",
+    "multi_turn_config",
+    "experiment_id",
+    "eval_id",
+    "url",
+} | {
+    "duration",
+    "incident",
+    "dry_run",
+}
 # Beside `targets`, which names models, too.
 EMPTY_IS_LEFT_OUT = {("runToolEval", "models")}
 FULL_CASE = {**CASE, **MULTI_TURN, "scoring_config": {"mode": "exact"}, "category": "easy", "should_call_tool": True}
@@ -72,6 +87,8 @@ GOOD: dict[str, Any] = {
     "changeRun": {"labels": {"model": "m-1"}},
     "submitJob": {"suite": "SUITE", "models": ["one::m-1"]},
     "backtestRule": {"rule": "id: r"},
+    "commentOnIncident": {"text": "a lock is held"},
+    "makeSilence": {"labels": {"service": "shop"}, "comment": "we know"},
 }
 # Accepted, and no value of it is anywhere to be read.
 WITHOUT_GET = {"cancelToolEval", "importMcpSuite", "runBestOfToolExperiment", "pinToolBaseline", "backtestRule"}
@@ -92,6 +109,8 @@ def site(tmp_path: Path) -> Site:
     (tmp_path / "models.yaml").write_text(MODELS)
     made = api_in(tmp_path, suites=SuitesSettings(models=str(tmp_path / "models.yaml"))).site
     store_run(tmp_path, RuleSet([]), RUN, [], 1)
+    with changing_store(made.store_url) as connection:
+        store_incident(connection, ALERT)
     return made
 
 
@@ -112,7 +131,7 @@ class Sent:
         name = f"e{self.number}"
         self._suites.call("POST", "/experiments", {"name": name})
         self.places = {"suite_id": suite, "case_id": "case-1", "experiment_id": name, "eval_id": "none"}
-        self.places |= {"experiment": "stored", "run": RUN}
+        self.places |= {"experiment": "stored", "run": RUN, "incident_id": INCIDENT.id}
 
     def resolved(self, schema: dict[str, Any]) -> dict[str, Any]:
         while "$ref" in schema:
@@ -171,6 +190,11 @@ class Sent:
             return {**found["request"], "suite_id": found["request"]["suite"]}
         if operation == "reportToToolTimeline":
             return self.api.get(f"/experiments/{self.places['experiment_id']}/timeline")["entries"][-1]
+        if operation == "commentOnIncident":
+            return self.api.get(f"/incidents/{INCIDENT.id}")["notes"][-1]
+        if operation == "makeSilence":
+            made = answer["silence"] or {}
+            return next((one for one in self.api.get("/silences")["items"] if one["id"] == made.get("id")), made)
         if operation == "changeRun":
             return self.api.get(f"/runs/{RUN}")
         return self.api.get(f"/experiments/{answer.get('id') or answer['experiment']}")

@@ -60,7 +60,7 @@ def test_a_silence_holds_at_both(servers: list[ASGIApp], tmp_path: Path) -> None
     silence = ["alerts", "silence", "service=shop", "--for", "1h", "--comment", "a release"]
     made = CliRunner().invoke(main, [*silence, "-c", str(tmp_path / "one.yaml")])
     assert made.exit_code == 0, made.output
-    _, secret = new_token(tmp_path / "tokens.json", "ann", ["read"], None, None, time.time_ns())
+    _, secret = new_token(tmp_path / "tokens.json", "ann", ["read-values"], None, None, time.time_ns())
     eventually(lambda: statuses(servers, secret) == [200, 200], "both to know the token")
     for server in servers:
         shown = call(server, "GET", "/api/v1/silences", authorization=f"Bearer {secret}").json
