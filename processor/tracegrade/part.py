@@ -49,11 +49,16 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """An item of the page's navigation: its address, its name, and the address of the item that it follows."""
+    """A section of the page: its address, its name, and the address of the section that it follows.
+
+    Sections of one ``group`` are one item of the navigation, by its name; ``about`` tells them apart.
+    """
 
     address: str
     name: str
-    after: str
+    after: str = ""
+    group: str = ""
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True)

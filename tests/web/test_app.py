@@ -16,7 +16,7 @@ def test_every_file_of_pages_and_of_operations_is_registered() -> None:
     functions = [*PAGES.values(), *(act for act, _ in ACTIONS.values())]
     modules = {function.__module__ for function in functions}
     assert {name.rpartition(".")[2] for name in modules if name.startswith(pages.__name__)} == files
-    assert {path for path, _ in SECTIONS} <= set(registry.pages())
+    assert {section.address for section in SECTIONS} <= set(registry.pages())
     files = {
         path.stem for path in Path(api_registry.__file__).parent.glob("*.py") if "= Operations(" in path.read_text()
     }

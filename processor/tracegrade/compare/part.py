@@ -31,7 +31,7 @@ PART = Part(
         ),
         Command("rules backtest", "tracegrade.compare.commands.rule_backtest:backtest"),
     ],
-    sections=[Section("/compare", "Compare", after="/experiments")],
+    sections=[Section("/compare", "Compare", after="/alerts")],
     web="tracegrade.compare.web.registry:WEB",
     functions={"comparing": "tracegrade.compare.commands.replay_compare:Comparing"},
 )

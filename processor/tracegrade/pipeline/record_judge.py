@@ -28,7 +28,7 @@ from tracegrade.pipeline.record_intake import RecordIntake
 from tracegrade.pipeline.rule_sets import RuleSets
 from tracegrade.pipeline.session_judge import SessionJudge, Turn
 from tracegrade.pipeline.watched_judge import Watchdog, WatchedJudge
-from tracegrade.rule.prices import Prices
+from tracegrade.rule.prices import cost_by
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.rule.tool_aliases import ToolAliases
 
@@ -118,7 +118,7 @@ class RecordJudge:
         self._closed = closed
         self._session_share = shares.sessions
         self._judges_sessions_by_turns = shares.judges_sessions_by_turns
-        self._judge = WatchedJudge(mode.run, watchdog, Prices(settings.prices))
+        self._judge = WatchedJudge(mode.run, watchdog, cost_by(settings.prices))
         self.live.about_to_close = self._judge.working
         self._numbers = ResultNumbers()
         self._extracted = ExtractedTraces(

@@ -1,18 +1,20 @@
 """Packs a judged trace or session into the record that leaves the judge."""
 
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
 
 from tracegrade.codec.kept_spans import encode_spans
 from tracegrade.codec.results import new_result
 from tracegrade.extract.run_summaries import run_summaries
-from tracegrade.extract.token_usage import model_calls, usage_of
+from tracegrade.extract.token_usage import ModelCall, model_calls, usage_of
 from tracegrade.judge import Judgement
 from tracegrade.model.agent_run import first_words
 from tracegrade.model.evaluation import Decision
 from tracegrade.model.session import Session, session_trace_id
 from tracegrade.model.trace import Trace
 from tracegrade.model.trace_result import TraceResult, TraceSummary
+from tracegrade.model.usage import CostOf, no_prices
 from tracegrade.pipeline.judged import Judged, JudgedSession
 from tracegrade.pipeline.version import tracegrade_version
 
@@ -66,7 +68,7 @@ def trace_result(trace: Trace, judgement: Judgement, run: str, settings_hash: st
         settings_hash=settings_hash,
         runs=runs,
         not_decoded=judgement.not_decoded,
-        cost=judgement.cost_of([usage_of(call) for call in chain.from_iterable(calls.values())]).amount,
+        cost=_cost(calls, judgement.cost_of),
         prompt=first_words(extraction.runs),
     )
     return new_result(
@@ -75,6 +77,13 @@ def trace_result(trace: Trace, judgement: Judgement, run: str, settings_hash: st
         extraction.calls,
         judgement.decisions,
     )
+
+
+def _cost(calls: Mapping[str | None, Sequence[ModelCall]], cost_of: CostOf) -> float | None:
+    """What model calls cost, by run; to read their models takes as long as to read their tokens."""
+    if cost_of is no_prices:
+        return None
+    return cost_of([usage_of(call) for call in chain.from_iterable(calls.values())]).amount
 
 
 def session_result(session: Session, decisions: list[Decision], run: str, settings_hash: str) -> TraceResult:

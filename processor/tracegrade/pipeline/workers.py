@@ -34,7 +34,7 @@ from tracegrade.pipeline.extracted_traces import ExtractedTrace
 from tracegrade.pipeline.judged import Judged, JudgedSession, JudgedTrace
 from tracegrade.pipeline.packed import PackedSession, Requirement, Unjudgeable, packed_trace
 from tracegrade.pipeline.session_judge import session_of
-from tracegrade.rule.prices import Price, Prices
+from tracegrade.rule.prices import Price, cost_by
 from tracegrade.rule.reading import RuleReading
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.rule.tool_aliases import ToolAliases
@@ -122,7 +122,7 @@ class _TraceJudge(Generic[T]):
         self._job = job
         self._rule_set = rule_set
         self._tool_name = ToolAliases(job.tool_aliases) if job.tool_aliases else None
-        self._cost_of = Prices(job.prices)
+        self._cost_of = cost_by(job.prices)
 
     def shown(self, item: Judged | Packed) -> T | None:
         """The output for `item`; judges it first, unless it is a judged session.

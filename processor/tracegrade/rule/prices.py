@@ -6,7 +6,7 @@ from pydantic import Field
 
 from tracegrade.document.file_model import FileModel
 from tracegrade.evaluate.criteria.regular_expressions import glob_expression
-from tracegrade.model.usage import Cost, Tokens, Usage, no_prices
+from tracegrade.model.usage import Cost, CostOf, Tokens, Usage, no_prices
 from tracegrade.rule.glob_table import GlobTable
 from tracegrade.rule.mistakes import mistake, refuse
 
@@ -77,6 +77,11 @@ class Prices:
                 return Cost(None, f"a call of the model {model!r} did not record its input and its output tokens")
             total += cost
         return Cost(total)
+
+
+def cost_by(prices: Mapping[str, Price]) -> CostOf:
+    """What gives the cost of model calls by `prices`; `no_prices` where there are none, which needs no tokens read."""
+    return Prices(prices) if prices else no_prices
 
 
 def check_prices(prices: dict[str, Price]) -> dict[str, Price]:

@@ -20,7 +20,10 @@ PART = Part(
         Command("rules import", "tracegrade.suites.commands.rules:import_"),
         Command("rules export", "tracegrade.suites.commands.rules:export"),
     ],
-    sections=[Section("/suites", "Suites", after="/rules"), Section("/evals", "Evals", after="/suites")],
+    sections=[
+        Section("/suites", "Suites", "/alerts", "Tests", "cases: what a user says, and the calls that are expected"),
+        Section("/evals", "Evals", "/suites", "Tests", "models and agents that answer the cases of a suite"),
+    ],
     settings=[Settings("suites", "tracegrade.suites.settings:SuitesSettings", "Suites of cases")],
     tables="tracegrade.suites.store.tables",
     web="tracegrade.suites.web.registry:WEB",

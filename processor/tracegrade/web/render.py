@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse
 from tracegrade.display import count, elapsed_text, json_text, judged_score_text, time_text, took_text
 from tracegrade.document.duration import duration_text
 from tracegrade.evaluate.compare.differences import origin
-from tracegrade.part import parts, placed
+from tracegrade.part import Section, parts, placed
 from tracegrade.web import addresses
 from tracegrade.web.part import web_parts
 from tracegrade.web.rights import caller_in
@@ -25,21 +25,33 @@ from tracegrade.web.view import RANGES, View, iso_text
 _TEMPLATES = Path(__file__).with_name("templates")
 
 _OWN_SECTIONS = (
-    ("/", "Overview"),
-    ("/traces", "Traces"),
-    ("/sessions", "Sessions"),
-    ("/rules", "Rules"),
-    ("/experiments", "Experiments"),
-    ("/alerts", "Alerts"),
-    ("/ingest", "Ingest"),
+    Section("/", "Overview"),
+    Section("/traces", "Traces"),
+    Section("/sessions", "Sessions"),
+    Section("/rules", "Rules"),
+    Section("/alerts", "Alerts"),
+    Section("/experiments", "Experiments", group="Tests", about="runs, with their scores from one to the next"),
+    Section("/ingest", "System"),
 )
 
 SECTIONS = tuple(
     placed(
-        dict(_OWN_SECTIONS), [(added.address, added.after, added.name) for part in parts() for added in part.sections]
-    ).items()
+        {section.address: section for section in _OWN_SECTIONS},
+        [(section.address, section.after, section) for part in parts() for section in part.sections],
+    ).values()
 )
-"""The items of the navigation: address and name."""
+
+
+def _navigation() -> dict[str, list[Section]]:
+    """The items of the navigation by name; a group is where its last section is."""
+    found: dict[str, list[Section]] = {}
+    for section in SECTIONS:
+        name = section.group or section.name
+        found[name] = [*found.pop(name, []), section]
+    return found
+
+
+NAVIGATION = _navigation()
 
 # Pages that belong to a section with another address.
 _WITHIN = {"/incidents": "/alerts", "/silences": "/alerts", "/runs": "/experiments"}
@@ -75,11 +87,19 @@ def page(
     """
     shown = request.scope["path"]
     shown = next((section for path, section in _WITHIN.items() if shown.startswith(path)), shown)
-    current = next((path for path, _ in SECTIONS if shown == path or (path != "/" and shown.startswith(path))), "")
-    seen = SECTIONS if caller_in(request.scope) is not None else ()
-    sections = [(path if view is None else view.section(path), name, path == current) for path, name in seen]
+    fitting = (path for path in (section.address for section in SECTIONS) if shown.startswith(path) and path != "/")
+    current = next(fitting, shown)
+    seen = NAVIGATION if caller_in(request.scope) is not None else {}
+    link = str if view is None else view.section
+    sections, siblings = [], []
+    for name, of in seen.items():
+        linked = [(link(section.address), section, section.address == current) for section in of]
+        is_current = any(marked for _, _, marked in linked)
+        sections.append((linked[0][0], name, is_current))
+        if is_current and len(of) > 1:
+            siblings = linked
     signed_in = any(name.endswith("tracegrade") for name in request.cookies)
-    values |= {"view": view, "sections": sections, "signed_in": signed_in}
+    values |= {"view": view, "sections": sections, "siblings": siblings, "signed_in": signed_in}
     text = _environment().get_template(template).render(values)
     return HTMLResponse(text, status)
 
@@ -150,7 +170,7 @@ def _took(part: Any) -> str:
 def _time(time_ns: int) -> Markup:
     if not time_ns:
         return Markup("")
-    machine = datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).isoformat()
+    machine = datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
         machine, time_text(time_ns), time_text(time_ns)
     )

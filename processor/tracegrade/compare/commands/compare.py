@@ -70,9 +70,8 @@ def command(
     from tracegrade.compare.commands.compare_reports import print_report
     from tracegrade.compare.compare import Wanted, compare, compare_rejudged
     from tracegrade.compare.sides import named_side
-    from tracegrade.model.usage import no_prices
     from tracegrade.rule.gate import MARGIN
-    from tracegrade.rule.prices import Prices
+    from tracegrade.rule.prices import cost_by
     from tracegrade.store.open import reading_store
 
     if rule_paths and not rejudge:
@@ -86,7 +85,7 @@ def command(
         allow_within_margin,
         rates_only,
         behaviour=not no_behaviour,
-        cost_of=Prices(settings.prices) if settings.prices else no_prices,
+        cost_of=cost_by(settings.prices),
     )
     by = _rejudging(settings, rule_paths) if rejudge else None
     with (

@@ -11,11 +11,10 @@ from tracegrade.compare.gate.against import against, compared
 from tracegrade.compare.gate.baselines import Baselines
 from tracegrade.compare.gate.results import JudgedResults, JudgedUnits, judged_units
 from tracegrade.compare.sides import Side
-from tracegrade.model.usage import no_prices
 from tracegrade.pipeline.gate import Verdict, judged_by
 from tracegrade.queries.times import time_of
 from tracegrade.rule.gate import MARGIN
-from tracegrade.rule.prices import Prices
+from tracegrade.rule.prices import cost_by
 from tracegrade.store.open import reading_store
 from tracegrade.store.result_filter import ResultFilter
 
@@ -92,7 +91,7 @@ class Comparing:
         wanted = Wanted(
             MARGIN if bounds.margin is None else bounds.margin,
             bounds.allow_within_margin,
-            cost_of=Prices(prices) if prices else no_prices,
+            cost_of=cost_by(prices),
         )
         with reading_store(self._config.store_url, self._tenant) as connection:
             return compare(connection, base.side, Side(run.name, ResultFilter(run=run.name)), wanted, progress)

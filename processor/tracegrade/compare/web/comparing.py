@@ -11,10 +11,9 @@ from tracegrade.access.caller import Caller
 from tracegrade.compare.compare import Wanted, compare
 from tracegrade.compare.comparison import Comparison
 from tracegrade.compare.sides import CompareError, Side, named_side
-from tracegrade.model.usage import no_prices
 from tracegrade.queries.times import time_of
 from tracegrade.rule.gate import MARGIN
-from tracegrade.rule.prices import Price, Prices
+from tracegrade.rule.prices import Price, cost_by
 from tracegrade.store.open import reading_store
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.web.own_process import LONGEST_S, OwnProcess
@@ -91,7 +90,7 @@ def _work(
         asked.margin,
         asked.allow_within_margin,
         behaviour=asked.behaviour,
-        cost_of=Prices(prices) if prices else no_prices,
+        cost_of=cost_by(prices),
     )
     with reading_store(store_url, tenant) as connection:
         return compare(connection, a, b, wanted)

@@ -76,7 +76,7 @@ def show(request: Request) -> Response:
     return page(
         request,
         "ingest.html",
-        title="Ingest",
+        title="System",
         roles=roles,
         tenant=token_of(request).tenant,
         conditions=[(role, condition, now_ns - condition.since_ns) for role, condition in conditions],

@@ -1,6 +1,6 @@
 """All pages: address -> the function that shows it, for callers who may read; and all forms.
 
-The navigation is in ``render.SECTIONS``.
+The navigation is in ``render.NAVIGATION``.
 """
 
 from tracegrade.web.pages import (

@@ -33,6 +33,8 @@ if (main && moves && "EventSource" in window) {
 
   // Parts are paired by their place; where their number differs, all of them are replaced.
   const update = (page) => {
+    showTimes(page); // in times.js: what is compared has been written at the same moment
+    showTimes(document);
     if (!page.querySelector("main[data-live]")) {
       main.replaceChildren(...page.querySelector("main").childNodes);
       end();
