@@ -254,6 +254,7 @@ class MadeSilence(Document):
     409,
     right="admin",
     status=201,
+    answers={200: {"model": MadeSilence, "description": "What it would match, after a dry run"}},
 )
 def make_silence(sources: ApiSources, author: ApiAuthor, body: SentSilence, query: NoParameters) -> ExactJson:
     """An alert that still fires when the silence ends is notified then. A tenant's token silences its alerts alone."""
