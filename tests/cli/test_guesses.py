@@ -14,7 +14,7 @@ from tracegrade.cli.rules import command as rules
         ("init", "No such command 'init': there is nothing to set up; 'serve' makes its data folder"),
         ("status", "'doctor' says what is wrong"),
         ("trace list", "No such command 'trace'; did you mean 'traces'?"),
-        ("traces ls", "Did you mean 'list'?"),
+        ("traces ls", "did you mean 'list'?"),
         ("rules validate", "'rules check' finds what is wrong"),
         ("results list --outcome failed", "did you mean 'fail'?"),
         ("traces list --outcome passed", "did you mean 'pass'?"),
