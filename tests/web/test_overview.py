@@ -1,9 +1,12 @@
 import re
+import time
+from pathlib import Path
 
 import pytest
 
 from build import each
-from build.site import Site, rows_of, text_of
+from build.fleet import RULES, fleet
+from build.site import Site, rows_of, serving, text_of
 
 
 def test_each_rule_has_its_pass_rate_and_the_newest_worst_comes_first(shop: Site) -> None:
@@ -96,3 +99,23 @@ def test_nothing_is_asked_of_another_host_and_nothing_is_inline(shop: Site) -> N
         html = shop.get(path).text
         assert not re.findall(r'(?:src|href|action)="(?:https?:)?//', html)
         assert not re.findall(r"<style|\sstyle=|\son[a-z]+=|<script(?![^>]*\bsrc=)", html)
+
+
+def test_rules_that_need_no_attention_are_folded_below_those_that_do(shop: Site) -> None:
+    html = shop.get("/").text
+    needing, _, folded = html.partition('<details class="group">')
+    assert ">order-steps-out-of-order</a>" in needing[needing.index('id="rules"') :]
+    folded = folded.partition("</details>")[0]
+    assert "payment-details-are-never-passed" in folded
+    assert 'class="bad"' not in folded
+
+
+def test_what_could_not_be_judged_is_said_with_its_service_and_why(tmp_path: Path) -> None:
+    with serving(tmp_path, str(RULES), config=fleet(tmp_path, time.time_ns())) as site:
+        html = site.get("/?tenant=default").text
+    assert '<a href="#not-judged">6 could not be judged</a>' in html
+    said = text_of(html[html.index('id="not-judged"') :])
+    assert "charged-amount" in said
+    assert "travel-bot" in said
+    assert "× 6" in said
+    assert "were not recorded" in said or "was not recorded" in said

@@ -99,8 +99,8 @@ WALKS: dict[int, tuple[list[Callable[["Page"], None]], list[str]]] = {
     4: ([_click("Agent payout at claims-bot")], ["pager firing", "chat not yet ! answered 503"]),
     5: ([_click("charge-failed", "#failures")], ["fail charge-failed", "charge_card", "CardExpired"]),
     6: (
-        [_filtered(tenant="default"), _click("6 could not be judged"), _click("invoke_agent router")],
-        ["not evaluable charged-amount", "booking"],
+        [_filtered(tenant="default"), _click("6 could not be judged")],
+        ["not evaluable charged-amount", "× 6", "booking · travel-bot"],
     ),
     7: ([_find(trace_id(45))], [r"search_flights 9 s"]),
     8: ([_TRACES, _click("Cost")], [trace_id(60), trace_id(59), trace_id(58)]),
@@ -119,7 +119,7 @@ WALKS: dict[int, tuple[list[Callable[["Page"], None]], list[str]]] = {
     ),
     19: ([_find(trace_id(17)), _SESSION], ["5 turns", r"2\. invoke_agent router .*charge-failed", trace_id(17)]),
     20: (
-        [_filtered(tenant="default"), _click("6 could not be judged")],
+        [_filtered(tenant="default"), _click("6 could not be judged"), _click("All traces that could not be judged")],
         [trace_id(order) for order in (60, 50, 40, 30, 20, 10)],
     ),
 }

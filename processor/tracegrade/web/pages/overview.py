@@ -48,6 +48,11 @@ class RuleRow:
         rate = self.tally.pass_rate
         return (-self.alerts, self.tally.results == 0, 1.0 if rate is None else rate, self.id)
 
+    @property
+    def is_fine(self) -> bool:
+        """Whether nothing of it needs attention: no alert fires, and all its results, if there are any, pass."""
+        return not self.alerts and self.tally.passed == self.tally.results
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -92,7 +97,10 @@ def show(request: Request) -> Response:
         incidents = recent_incidents(connection, view.window.until_ns, result_filter=view.result_filter, firing=True)
         silences = stored_silences(connection, time.time_ns())
         changes = {rule_id: since_ns for rule_id, (_, since_ns) in judgements(connection).items()}
-        failed = failures(connection, view.result_filter, _FAILURES, token_of(request))
+        failed, *not_judged = (
+            failures(connection, view.result_filter, _FAILURES, token_of(request), outcome)
+            for outcome in ("fail", "not_evaluable", "error")
+        )
         choices = filter_choices(connection, rule_set)
     came = {number: tally.passed for (number,), tally in arrived.items()}
     by_rule: dict[str, dict[int, Tally]] = {}
@@ -115,7 +123,8 @@ def show(request: Request) -> Response:
         title="Overview",
         view=view,
         choices=choices,
-        rows=rows,
+        rows=[row for row in rows if not row.is_fine],
+        fine=[row for row in rows if row.is_fine],
         without=sum(row.tally.results == 0 for row in rows),
         places=_places(by_place),
         kind="Sessions" if of_sessions else "Traces",
@@ -128,6 +137,7 @@ def show(request: Request) -> Response:
         incidents=shown_incidents(incidents[:_INCIDENTS], silences, time.time_ns()),
         incident_count=len(incidents),
         failures=failed,
+        not_judged=[item for of_outcome in not_judged for item in of_outcome],
     )
 
 
