@@ -11,7 +11,7 @@ from tracegrade.extract.joining import join
 from tracegrade.extract.key_sets import ByKeys
 from tracegrade.extract.messages import ASSISTANT_ROLES
 from tracegrade.extract.nodes import Node, by_kind, enclose
-from tracegrade.extract.pairing import named_by_requests, pair
+from tracegrade.extract.pairing import PairedCall, named_by_requests, pair
 from tracegrade.extract.reading import Dialect, Keys, SpanKind
 from tracegrade.extract.registry import OURS, in_force, read_safely
 from tracegrade.extract.runs import describe_runs, find_runs, prepares, root_of
@@ -110,6 +110,8 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
         executions = without_requests(executions, requests)
     kept = fold(without_server_side(executions, nodes, top_down), requests, turns.chats, spans)
     paired = pair(kept, requests, nodes, of_kind, turns)
+    if any(call.node.run is None for call in paired):
+        _give_runs_of_requests(paired, spans)
     stray = any(call.node.run is None for call in paired)
     session_keys = _among(dialects.session_keys, {key for form in seen for key in form.session})
     user_keys = _among(dialects.user_keys, {key for form in seen for key in form.user})
@@ -133,6 +135,16 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
         unread=unread_work(turns.chats, nameless, models, unasked, calls),
         redacted=redacted,
     )
+
+
+def _give_runs_of_requests(paired: Sequence[PairedCall], spans: Sequence[Span]) -> None:
+    """Give each call whose span's parent never came, so that no agent is above it, the run of the model that asked."""
+    known = {span.span_id for span in spans}
+    for call in paired:
+        node, request = call.node, call.request
+        is_lost = node.span.parent_span_id and node.span.parent_span_id not in known
+        if node.run is None and request is not None and is_lost:
+            node.run = request.node.run
 
 
 def _was_redacted(trace: Trace, forms: Iterable[Form]) -> bool:
