@@ -6,16 +6,19 @@ A number is rounded, but never to a false statement: 98.96% is not "99%" beside 
 
 from collections.abc import Callable, Sequence
 from math import floor, log10
+from typing import TYPE_CHECKING
 
-from tracegrade.alert.detect.usual import Usual
-from tracegrade.alert.outlook import Expectation, NotFired, TimeToFire
 from tracegrade.display import count
 from tracegrade.document.duration import duration_text
 from tracegrade.model.evaluation import MEASURES
-from tracegrade.rule.alert import Alert
 from tracegrade.rule.watched import PASS_RATE, SCORE
 from tracegrade.store.alerts import ErrorBudget, StoredAlert, WaitingReason
 from tracegrade.store.incidents import Incident
+
+# Lists of incidents need no rules, which take as long to import as all else.
+if TYPE_CHECKING:
+    from tracegrade.alert.outlook import Expectation, NotFired, TimeToFire
+    from tracegrade.rule.alert import Alert
 
 LONGEST_HEADLINE = 140
 LEVEL_ACCEPTED = "its level was accepted as normal"
@@ -81,7 +84,7 @@ def waiting_text(reason: WaitingReason) -> str:
     return "no baseline yet" if reason == "no_baseline" else "too few results yet"
 
 
-def not_fired_text(found: NotFired, results: int) -> str:
+def not_fired_text(found: "NotFired", results: int) -> str:
     """Why an alert did not fire on so many `results`."""
     checked, least = f"{count(results, 'result')} checked", found.alert.min_samples
     if found.alert.is_of_values and not results:
@@ -101,7 +104,7 @@ def not_fired_text(found: NotFired, results: int) -> str:
     return f"{checked}; no check came after them: the current minute is not checked."
 
 
-def time_to_fire_text(alert: Alert, found: TimeToFire) -> str:
+def time_to_fire_text(alert: "Alert", found: "TimeToFire") -> str:
     """How soon an alert that does not fire would; "" where that is not known."""
     if not found.an_hour or found.share is None:
         return ""
@@ -116,8 +119,10 @@ def time_to_fire_text(alert: Alert, found: TimeToFire) -> str:
     return f"{rate} it would fire after about {in_time} more, counting hours with results only."
 
 
-def expectation_text(found: Expectation) -> str:
+def expectation_text(found: "Expectation") -> str:
     """How soon an alert is expected to fire, and how often it may be wrong."""
+    from tracegrade.alert.detect.usual import Usual  # loads rules, as above
+
     if found.false_alarms_a_month is None:
         return f"Where nothing failed before, {_fires([(f'{100 * size:.3g}% fail', m) for size, m in found.found])}."
     most = f"{found.false_alarms_a_month:.2g}"
@@ -130,7 +135,7 @@ def expectation_text(found: Expectation) -> str:
     return f"At {found.volume.a_day:,.0f} results a day of one agent{passing}, {fires}; {wrong}."
 
 
-def _change(alert: Alert, size: float) -> str:
+def _change(alert: "Alert", size: float) -> str:
     if alert.is_of_values:
         part = f"{100 * size:.3g}%"
         return f"the mean rises by {part}" if alert.rise is not None else f"the mean is {part} above the bound"

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Connection
 
-from tracegrade.queries.lists import Page, page_of, read_cursor
+from tracegrade.queries.paging import Page, page_of, read_cursor
 from tracegrade.queries.parameters import IncidentsQuery
 from tracegrade.store.incidents import Incident, recent_incidents
 from tracegrade.store.result_filter import ResultFilter

@@ -1,13 +1,12 @@
 """Lists of what is stored, newest first, in pages."""
 
-import base64
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from struct import Struct
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
+from tracegrade.queries.paging import Page, page_of, read_cursor
 from tracegrade.queries.parameters import StoreQuery
 from tracegrade.store.heads import NEWEST, SessionSums, TraceHead, session_heads, session_sums, trace_heads
 from tracegrade.store.named import session_named, trace_id_named
@@ -15,18 +14,7 @@ from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import Result, results
 from tracegrade.store.schema import LIVE
 
-_CURSOR = Struct(">QQ")
-
-Item = TypeVar("Item")
 Q = TypeVar("Q", bound=StoreQuery)
-
-
-@dataclass(frozen=True, slots=True)
-class Page(Generic[Item]):
-    """A part of a list; ``next`` is the cursor of the part after it, None at the end."""
-
-    items: Sequence[Item]
-    next: str | None
 
 
 def with_whole_ids(connection: Connection, query: Q) -> Q:
@@ -90,22 +78,3 @@ def sessions_page(
     """The sessions with the latest traces, added up over those of their traces that are chosen."""
     found = session_sums(connection, chosen, limit + 1, before=(read_cursor(cursor) or (NEWEST, 0))[0])
     return page_of(found, limit, lambda session: (session.number, 0))
-
-
-def page_of(found: Sequence[Item], limit: int, place: Callable[[Item], tuple[int, int]]) -> Page[Item]:
-    """The first `limit` of `found`, of which there is one more if there is a next page, which begins after a place."""
-    shown = found[:limit]
-    return Page(shown, cursor_of(*place(shown[-1])) if len(found) > limit else None)
-
-
-def cursor_of(number: int, place: int = 0) -> str:
-    """The cursor that goes on after (`number`, `place`): 22 letters, digits, ``-`` and ``_``."""
-    return base64.urlsafe_b64encode(_CURSOR.pack(number, place)).rstrip(b"=").decode()
-
-
-def read_cursor(cursor: str | None) -> tuple[int, int] | None:
-    """The number and place of a cursor of this form; None without a cursor."""
-    if cursor is None:
-        return None
-    number, place = _CURSOR.unpack(base64.urlsafe_b64decode(cursor + "=="))
-    return min(number, NEWEST), min(place, NEWEST)

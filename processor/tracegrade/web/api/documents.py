@@ -10,7 +10,7 @@ from tracegrade.access.caller import Caller
 from tracegrade.display import json_text
 from tracegrade.model.evaluation import Evaluation
 from tracegrade.model.tool_call import ToolCall, ToolError
-from tracegrade.queries.lists import Page as Listed
+from tracegrade.queries.paging import Page as Listed
 from tracegrade.store.heads import TraceHead
 from tracegrade.web.api.described import described_by
 from tracegrade.web.masked import seen_by

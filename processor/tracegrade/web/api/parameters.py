@@ -13,7 +13,7 @@ from pydantic.json_schema import SkipJsonSchema
 from tracegrade.access.caller import Caller
 from tracegrade.access.rights import Right
 from tracegrade.alert.noting import Author
-from tracegrade.queries.lists import cursor_of, read_cursor
+from tracegrade.queries.paging import cursor_of, read_cursor
 from tracegrade.queries.parameters import Kind, Parameter, StoreQuery, parameters_of
 from tracegrade.queries.times import MAX_NS, time_of
 from tracegrade.web.api.described import with_fields

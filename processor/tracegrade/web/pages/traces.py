@@ -10,8 +10,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tracegrade.queries.lists import Page, cursor_of
 from tracegrade.queries.measured import SORTS, Bounds, MeasuredChoice, MeasuredPage, measured_page
+from tracegrade.queries.paging import Page, cursor_of
 from tracegrade.store.heads import MEASURES, NEWEST, TraceHead
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import OUTCOMES
