@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import orjson
-from sqlalchemy import Connection, bindparam, case, literal, null, select
+from sqlalchemy import Connection, Select, bindparam, case, literal, null, select
 
 from tracegrade.codec.packed_trace import PackedTrace
 from tracegrade.codec.packing import Unreadable
@@ -45,30 +45,35 @@ TraceKey: TypeAlias = tuple[str, bytes]
 UNKNOWN = "unknown"
 """What an incomplete trace lacks whose summary is damaged."""
 _KNOWN = [traces.c[name] for name in _COLUMNS]
+# What an incomplete trace lacks is known to its summary alone.
+_SUMMARY_OF_INCOMPLETE = case((traces.c.complete, null()), else_=traces.c.judged).label("summary")
 
 
 def kept_traces(connection: Connection, result_filter: ResultFilter) -> Iterator[PackedTrace]:
     """The stored traces of a run, tenant, service and time, newest first; a few hundred in memory at a time."""
+    query = select(*_KNOWN, traces.c.spans, _SUMMARY_OF_INCOMPLETE).where(traces.c.members.is_(None))
+    return map(_packed_trace, _newest_first(connection, result_filter, query))
+
+
+def _newest_first(connection: Connection, result_filter: ResultFilter, query: Select[Any]) -> Iterator[Any]:
+    """The rows of `query` that are of these traces; a few hundred in memory at a time."""
     bounds = numbers_of(connection, result_filter)
     if bounds is None:
         return
-    # What an incomplete trace lacks is known to its summary alone.
-    summary = case((traces.c.complete, null()), else_=traces.c.judged).label("summary")
-    query = select(*_KNOWN, traces.c.spans, summary).where(*of_traces(result_filter))
-    query = query.where(traces.c.members.is_(None), traces.c.number.between(bounds[0], bindparam("last")))
-    query = query.order_by(traces.c.number.desc()).limit(_TOGETHER)
+    number = traces.c.number
+    query = query.where(*of_traces(result_filter), number.between(bounds[0], bindparam("last")))
+    query = query.order_by(number.desc()).limit(_TOGETHER)
     last = bounds[1]
     while rows := connection.execute(query, {"last": last}).all():
-        for row in rows:
-            yield _packed_trace(row)
+        yield from rows
         last = rows[-1].number - 1
 
 
 def kept_traces_of(connection: Connection, run: str, keys: Iterable[TraceKey]) -> dict[TraceKey, PackedTrace]:
     """The stored traces of a run with these keys."""
     wanted = set(keys)
-    summary = case((traces.c.complete, null()), else_=traces.c.judged).label("summary")
-    query = select(*_KNOWN, traces.c.spans, summary).where(traces.c.run == run, traces.c.members.is_(None))
+    query = select(*_KNOWN, traces.c.spans, _SUMMARY_OF_INCOMPLETE)
+    query = query.where(traces.c.run == run, traces.c.members.is_(None))
     found: dict[TraceKey, PackedTrace] = {}
     for some in in_parts(sorted({trace_id for _, trace_id in wanted})):
         for row in connection.execute(query.where(database(connection).of_ids(some))):
@@ -147,9 +152,6 @@ class KeptSession(NamedTuple):
 
 def judged_sessions(connection: Connection, result_filter: ResultFilter) -> Iterator[KeptSession]:
     """The sessions with a row, of a run, tenant, service and time, newest first; a few hundred in memory at a time."""
-    bounds = numbers_of(connection, result_filter)
-    if bounds is None:
-        return
     known = traces.c
     query = select(
         known.number,
@@ -162,14 +164,10 @@ def judged_sessions(connection: Connection, result_filter: ResultFilter) -> Iter
         known.cut_by,
         known.closed_ns,
         known.decisions,
-    ).where(*of_traces(result_filter), known.members.is_not(None), known.number.between(bounds[0], bindparam("last")))
-    query = query.order_by(known.number.desc()).limit(_TOGETHER)
-    last = bounds[1]
-    while rows := connection.execute(query, {"last": last}).all():
-        for number, trace_id, tenant, name, revision, members, *rest in rows:
-            found = {bytes.fromhex(member): of for member, of in json.loads(members).items()}
-            yield KeptSession(number, True, bytes(trace_id), tenant, name, revision, found, *rest)
-        last = rows[-1].number - 1
+    ).where(known.members.is_not(None))
+    for number, trace_id, tenant, name, revision, members, *rest in _newest_first(connection, result_filter, query):
+        found = {bytes.fromhex(member): of for member, of in json.loads(members).items()}
+        yield KeptSession(number, True, bytes(trace_id), tenant, name, revision, found, *rest)
 
 
 def sessions_not_judged(connection: Connection, result_filter: ResultFilter) -> list[KeptSession]:
