@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Never, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Never, TypeVar
 
 import click
 
@@ -189,72 +189,69 @@ _options = together(
 )
 
 
+class _AgentAsked(NamedTuple):
+    """An agent as the options above describe it."""
+
+    command: str | None
+    url: str | None
+    name: str | None
+    headers: Sequence[str]
+    timeout: str
+    within: str | None
+    listen: str | None
+
+    def agent(self, at_a_time: int) -> "AgentTarget | None":
+        """The agent, if there is one.
+
+        Raises:
+            UsageError: options that do not fit, or none of which agent they are.
+        """
+        from tracegrade.receive.settings import split_endpoint
+        from tracegrade.suites.agents.target import AgentTarget, checked_url, command_words, name_of
+
+        command, url, name, headers, timeout, within, listen = self
+        if command is None and url is None:
+            if headers or listen is not None or name is not None or within is not None:
+                raise click.UsageError("--listen and --agent-... are of an agent: give --agent-command or --agent-url")
+            return None
+        if command is not None and url is not None:
+            raise click.UsageError("--agent-command and --agent-url are two ways to ask one agent; give one of them")
+        if headers and url is None:
+            raise click.UsageError("--agent-header is sent to --agent-url; a command reads its environment")
+        words = _parsed("--agent-command", command_words, command) if command is not None else []
+        address = _parsed("--agent-url", checked_url, url) if url is not None else ""
+        if listen is not None:
+            _parsed("--listen", split_endpoint, listen)
+        key = (name if name is not None else name_of(words, address, os.environ)).strip()
+        if not key or not key.isprintable() or len(key) > 100:
+            raise click.UsageError(f"--agent-name: expected 1 to 100 printable characters, found {key!r}")
+        longest_s = _parsed("--agent-timeout", duration_s, timeout)
+        within_s = _parsed("--agent-spans-within", duration_s, within or (_AFTER_ANSWER if url else _AFTER_END))
+        for option, found_s in (("--agent-timeout", longest_s), ("--agent-spans-within", within_s)):
+            if found_s <= 0:
+                raise click.UsageError(f"{option}: expected a time longer than 0")
+        where = {"listen": listen} if listen is not None else {}
+        return AgentTarget(
+            key=key,
+            command=tuple(words),
+            url=address,
+            headers=read_headers("--agent-header", headers, _OWN_HEADERS),
+            timeout_s=longest_s,
+            spans_within_s=within_s,
+            at_a_time=at_a_time,
+            **where,
+        )
+
+
 def agent_options(function: Callable[..., R]) -> Callable[..., R]:
     """Add the options of an agent; the command is called with ``agent``, which makes it for so many units at once."""
 
     @wraps(function)
-    def wrapper(
-        command: str | None,
-        url: str | None,
-        name: str | None,
-        headers: Sequence[str],
-        timeout: str,
-        within: str | None,
-        listen: str | None,
-        max_parallel: int | None,
-        **arguments: Any,
-    ) -> R:
-        agent = None
-        if command is not None or url is not None:
-            agent = _agent(command, url, name, headers, timeout, within, listen, max_parallel or 1)
-        elif headers or listen is not None or name is not None or within is not None:
-            raise click.UsageError("--listen and --agent-... are of an agent: give --agent-command or --agent-url")
-        return function(agent=agent, max_parallel=max_parallel, **arguments)
+    def wrapper(max_parallel: int | None, **arguments: Any) -> R:
+        asked = _AgentAsked(**{name: arguments.pop(name) for name in _AgentAsked._fields})
+        return function(agent=asked.agent(max_parallel or 1), max_parallel=max_parallel, **arguments)
 
     return _options(wrapper)
-
-
-def _agent(
-    command: str | None,
-    url: str | None,
-    name: str | None,
-    headers: Sequence[str],
-    timeout: str,
-    within: str | None,
-    listen: str | None,
-    at_a_time: int,
-) -> "AgentTarget":
-    """The agent of these options; raises `UsageError`."""
-    from tracegrade.receive.settings import split_endpoint
-    from tracegrade.suites.agents.target import AgentTarget, checked_url, command_words, name_of
-
-    if command is not None and url is not None:
-        raise click.UsageError("--agent-command and --agent-url are two ways to ask one agent; give one of them")
-    if headers and url is None:
-        raise click.UsageError("--agent-header is sent to --agent-url; a command reads its environment")
-    words = _parsed("--agent-command", command_words, command) if command is not None else []
-    address = _parsed("--agent-url", checked_url, url) if url is not None else ""
-    if listen is not None:
-        _parsed("--listen", split_endpoint, listen)
-    key = (name if name is not None else name_of(words, address, os.environ)).strip()
-    if not key or not key.isprintable() or len(key) > 100:
-        raise click.UsageError(f"--agent-name: expected 1 to 100 printable characters, found {key!r}")
-    longest_s = _parsed("--agent-timeout", duration_s, timeout)
-    within_s = _parsed("--agent-spans-within", duration_s, within or (_AFTER_ANSWER if url else _AFTER_END))
-    for option, found_s in (("--agent-timeout", longest_s), ("--agent-spans-within", within_s)):
-        if found_s <= 0:
-            raise click.UsageError(f"{option}: expected a time longer than 0")
-    where = {"listen": listen} if listen is not None else {}
-    return AgentTarget(
-        key=key,
-        command=tuple(words),
-        url=address,
-        headers=read_headers("--agent-header", headers, _OWN_HEADERS),
-        timeout_s=longest_s,
-        spans_within_s=within_s,
-        at_a_time=at_a_time,
-        **where,
-    )
 
 
 def _parsed(option: str, read: Callable[[str], V], written: str) -> V:
