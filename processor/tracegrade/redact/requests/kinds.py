@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from tracegrade import semconv as s
 from tracegrade.extract.answers import tells_result
-from tracegrade.extract.messages import CALL_TYPES, RESULT_ROLES, is_result_type
+from tracegrade.extract.messages import CALL_TYPES, RESULT_ROLES, RESULT_TYPES, is_result_type
 from tracegrade.extract.registry import in_force
 from tracegrade.extract.shape.keys import is_structure_by_shape, slot_at
 from tracegrade.extract.shape.kinds import is_tool_name_key
@@ -132,6 +132,7 @@ _MESSAGE_WORDS = frozenset(
         "msg",
     }
 )
+_TOOL_RESULT_ROLES = RESULT_TYPES.union(RESULT_ROLES)
 # Members that only messages have, and what frameworks wrap them in.
 _OF_MESSAGES = frozenset(
     {
@@ -267,12 +268,9 @@ def is_tool_result(message: dict[str, Any]) -> bool:
     if "tool_call_id" in message and "content" in message:
         return True  # of LangChain's dumped messages, whose class is told around them
     role, kind = message.get("role"), message.get("type")
-    return (
-        kind == "tool"
-        or is_result_type(kind)
-        or is_result_type(role)
-        or (isinstance(role, str) and role.lower() in RESULT_ROLES)
-    )
+    if isinstance(role, str) and role.lower() in _TOOL_RESULT_ROLES:
+        return True
+    return isinstance(kind, str) and (kind == "tool" or is_result_type(kind))
 
 
 def is_dumped(value: dict[str, Any]) -> bool:
