@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from tracegrade import semconv as s
 from tracegrade.extract.dialects import gen_ai, openinference
+from tracegrade.extract.key_sets import ByKeys
 from tracegrade.extract.reading import Dialect, Keys, join_keys, keys_among, no_name, no_schemas
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
@@ -29,11 +30,8 @@ _CONVENTIONS = frozenset(
 # What all dialects share, in order of preference: each reads its own keys first and then these.
 CONVENTIONS = join_keys((gen_ai.DIALECT.keys, openinference.DIALECT.keys))
 
-# Senders repeat few sets of attribute keys; one that invents them without end must not grow the memo for ever.
-_MAX_LEARNT_SETS = 4096
-_MAX_LEARNT_CHARS = 4096
-# Sets with more keys than this are of flattened messages, and do not repeat.
-_MAX_LEARNT_KEYS = 64
+# Sets with more keys than this are of flattened messages, and do not repeat: of them, only what is known is looked up.
+_MAX_WHOLE_KEYS = 64
 _REFERENCES = frozenset(s.REFERENCES)
 
 
@@ -54,8 +52,8 @@ class Form(NamedTuple):
     refers: bool
 
 
-class _Forms(dict[tuple[str, ...], Form]):
-    """Forms by attribute keys, learnt as they come, so that a further dialect costs nothing for the spans of others.
+class _Forms(ByKeys[Form]):
+    """Forms by attribute keys, so that a further dialect costs nothing for the spans of others.
 
     Those that go by a span's name are asked about spans that have no other's marks.
     """
@@ -68,6 +66,7 @@ class _Forms(dict[tuple[str, ...], Form]):
         session_keys: tuple[str, ...],
         schema_readers: Mapping[SchemaReader, tuple[str, ...]],
     ) -> None:
+        super().__init__(self._form)
         self._keys = {dialect: join_keys((dialect.keys, CONVENTIONS)) for dialect in dialects}
         self._by_name = tuple(d for d in self._keys if d.reads_names or not d.marks)
         self._session_keys = session_keys
@@ -77,11 +76,14 @@ class _Forms(dict[tuple[str, ...], Form]):
         self._known = marks.union(*keys, session_keys, self._schema_places, _REFERENCES, (s.REDACTED,))
 
     def __missing__(self, names: tuple[str, ...]) -> Form:
-        if len(names) > _MAX_LEARNT_KEYS and not self._known.issuperset(names):
+        if len(names) > _MAX_WHOLE_KEYS and not self._known.issuperset(names):
             known = self._known.intersection(names)
             return self[tuple(sorted(known.union(p for p in self._schema_places if _begins_any(names, p))))]
+        return super().__missing__(names)
+
+    def _form(self, names: tuple[str, ...]) -> Form:
         dialects = tuple(d for d in self._keys if not d.marks.isdisjoint(names)) or self._by_name
-        found = Form(
+        return Form(
             tuple((dialect, keys_among(self._keys[dialect], names)) for dialect in dialects),
             keys_among(CONVENTIONS, names),
             tuple(key for key in self._session_keys if key in names),
@@ -94,11 +96,6 @@ class _Forms(dict[tuple[str, ...], Form]):
             s.REDACTED in names,
             not _REFERENCES.isdisjoint(names),
         )
-        if len(self) >= _MAX_LEARNT_SETS:
-            self.clear()
-        if sum(map(len, names)) <= _MAX_LEARNT_CHARS:
-            self[names] = found
-        return found
 
 
 def _begins_any(names: Iterable[str], start: str) -> bool:
