@@ -183,6 +183,7 @@ def test_scopes_of_models_and_agents_are_silent_when_no_call_is_read(
 _CHAT = {"gen_ai.operation.name": "chat"}
 _SAYS_TOOLS = {**_CHAT, "gen_ai.response.finish_reasons": ["tool_calls"], "acme.input": "{}"}
 _TEXT = '[{"role": "assistant", "content": "I look."}]'
+_ANSWERS = {**_CHAT, "gen_ai.output.messages": _TEXT}
 
 
 @each(
@@ -192,9 +193,12 @@ _TEXT = '[{"role": "assistant", "content": "I look."}]'
         ([{"id": 1, "attributes": {"gen_ai.operation.name": "chat", "gen_ai.output.messages": '["?"]'}}], "messages"),
         ([{"id": 1, "attributes": {"acme.kind": "llm", "acme.output": '{"said": ["?"]}'}}], "messages"),
         ([{"id": 1, "attributes": {"acme.kind": "llm"}, "events": [{"acme.output": {"body": '["?"]'}}]}], "messages"),
-        # Calls are announced and nowhere shown, be it that no content was recorded.
-        ([{"id": 1, "attributes": _SAYS_TOOLS}], "calls announced"),
-        ([{"id": 1, "attributes": {**_CHAT, "acme.stop_reason": "tool_use"}}], "calls announced"),
+        # Calls are announced and nowhere shown, by a model call that shows content, or beside one.
+        ([{"id": 1, "attributes": _SAYS_TOOLS}, {"id": 2, "attributes": _ANSWERS}], "calls announced"),
+        (
+            [{"id": 1, "attributes": {**_CHAT, "acme.stop_reason": "tool_use"}}, {"id": 2, "attributes": _ANSWERS}],
+            "calls announced",
+        ),
         ([{"id": 1, "attributes": {**_SAYS_TOOLS, "gen_ai.output.messages": _TEXT}}], "calls announced"),
         ([{"id": 1, "attributes": {**_SAYS_TOOLS, "gen_ai.input.messages": _TEXT}}], "calls announced"),
         ([{"id": 1, "attributes": {"gen_ai.operation.name": "chat", "gen_ai.tool.call.id": "c1"}}], "calls announced"),
@@ -211,6 +215,7 @@ _TEXT = '[{"role": "assistant", "content": "I look."}]'
         # Content that was not recorded, or is text alone, calls that are shown, and work of another kind.
         ([{"id": 1, "attributes": {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}}], ""),
         ([{"id": 1, "attributes": {"openinference.span.kind": "LLM", "output.value": "Hello."}}], ""),
+        ([{"id": 1, "attributes": _SAYS_TOOLS}], ""),
         ([{"id": 1, "attributes": {**_SAYS_TOOLS, "gen_ai.response.finish_reasons": ["stop"]}}], ""),
         (
             [

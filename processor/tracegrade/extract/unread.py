@@ -65,7 +65,8 @@ def unread_work(
 ) -> list[UnreadWork]:
     """The work of a trace that could not be read, in order of start.
 
-    A model call whose content was not recorded is none, unless it says that it asked for tools and no call is known.
+    A model call whose content was not recorded is none: that has reasons of its own. But where the content of others
+    was recorded, one that says that it asked for tools is, if no call is known.
 
     Args:
         chats: the model calls that were read, in order of start.
@@ -78,12 +79,13 @@ def unread_work(
     found += [_work(span, "function that may be a tool") for span in unasked]
     for span, holds_content in models:
         found.append(_work(span, "messages not readable" if holds_content else "model span of no known dialect"))
+    is_recorded = not calls and any(node.outputs() or node.inputs() for node in chats)
     for place, node in enumerate(chats):
         if node.outputs() and calls:
             continue  # nearly all
         shows = bool(node.outputs() or node.inputs())
         # The id of a call is on a model's span where the work of several was written on one.
-        if not calls and (s.TOOL_CALL_ID in node.span.attributes or says_tool_calls(node.span)):
+        if not calls and (s.TOOL_CALL_ID in node.span.attributes or (is_recorded and says_tool_calls(node.span))):
             found.append(_work(node.span, "calls announced and not shown"))
         elif not shows and _holds_content(node.span) and not _is_shown_by_another(node, chats[place + 1 :], calls):
             found.append(_work(node.span, "messages not readable"))
