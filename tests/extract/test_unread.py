@@ -217,6 +217,7 @@ _ANSWERS = {**_CHAT, "gen_ai.output.messages": _TEXT}
         ([{"id": 1, "attributes": {"openinference.span.kind": "LLM", "output.value": "Hello."}}], ""),
         ([{"id": 1, "attributes": _SAYS_TOOLS}], ""),
         ([{"id": 1, "attributes": {**_SAYS_TOOLS, "gen_ai.response.finish_reasons": ["stop"]}}], ""),
+        ([{"id": 1, "attributes": {**_SAYS_TOOLS, "gen_ai.response.finish_reasons": ["MALFORMED_FUNCTION_CALL"]}}], ""),
         (
             [
                 {"id": 1, "attributes": {**_SAYS_TOOLS, "gen_ai.output.messages": _TEXT}},
@@ -233,6 +234,24 @@ _ANSWERS = {**_CHAT, "gen_ai.output.messages": _TEXT}
 def test_work_that_could_not_be_read(spans: list[dict[str, Any]], unread: str) -> None:
     found = [work.why for work in extract(build.trace(spans)).unread]
     assert [why.startswith(unread) for why in found] == ([True] if unread else []), found
+
+
+@each(
+    "work",
+    [
+        {"acme.model": "m", "acme.usage.tokens": 3},
+        {"acme.kind": "tool", "acme.input": "{}"},
+        {"function.name": "search", "function.arguments": "{}"},
+    ],
+    ids=["a model of no known dialect", "a tool without a name", "what looks like a call"],
+)
+@each("root", [{"name": "autogen process booking"}, {"attributes": {"mcp.method.name": "sampling/createMessage"}}])
+def test_work_that_could_not_be_read_is_that_of_a_run_also_where_the_root_only_prepares(
+    root: dict[str, Any], work: dict[str, Any]
+) -> None:
+    found = extract(build.trace([{"id": 1, **root}, {"id": 2, "parent": 1, "name": "run tool", "attributes": work}]))
+    assert found.unread or found.unread_tool_spans
+    assert [run.span_id for run in found.runs] == [span_id(1)]
 
 
 def _chat(number: int, asked: str = "", answered: str = "", **more: Any) -> dict[str, Any]:

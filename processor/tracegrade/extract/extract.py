@@ -115,7 +115,9 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
     stray = any(call.node.run is None for call in paired)
     session_keys = _among(dialects.session_keys, {key for form in seen for key in form.session})
     user_keys = _among(dialects.user_keys, {key for form in seen for key in form.user})
-    runs = describe_runs(spans, nodes, of_kind, session_keys, user_keys, lambda span: _keys_of(span, dialects), stray)
+    works = bool(of_kind["chat"] or tools or nameless or models or unasked or unread)
+    whose = session_keys, user_keys, lambda span: _keys_of(span, dialects)
+    runs = describe_runs(spans, nodes, of_kind, *whose, stray=stray, works=works)
     redacted = _was_redacted(trace, seen)
     calls = build_calls(paired, runs, top_down, of_kind, spans, tool_name, redacted=redacted)
     unread = [*{span.span_id: span for span in (*without_steps_of_calls(unread, spans, calls), *nameless)}.values()]

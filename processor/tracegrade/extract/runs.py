@@ -227,7 +227,9 @@ def describe_runs(
     session_keys: tuple[str, ...],
     user_keys: tuple[str, ...],
     keys_of: Callable[[Span], Keys],
+    *,
     stray: bool,
+    works: bool,
 ) -> list[AgentRun]:
     """The trace's runs in order of start, still without their calls.
 
@@ -239,9 +241,10 @@ def describe_runs(
         user_keys: the same of users.
         keys_of: the keys that its dialect reads of a span.
         stray: whether some call belongs to no run known; the local root is then a run as well, if it is not one.
+        works: whether a model or a tool worked, be it that what it did cannot be read.
 
     Returns:
-        The runs. Without an agent span the local root is one, unless it `prepares` and no model or tool worked.
+        The runs. Without an agent span the local root is one, unless it `prepares` and nothing `works`.
     """
     members: dict[Node | None, list[Node]] = {}
     for node in nodes:
@@ -258,7 +261,7 @@ def describe_runs(
     runs = [_describe(node.span, node, members[node], node.keys, whose) for node in leading]
     root = root_of(spans)
     is_run = any(node.span is root for node in leading)
-    if (stray and not is_run) or (not runs and (of_kind["chat"] or of_kind["tool"] or not prepares(root))):
+    if (stray and not is_run) or (not runs and (works or not prepares(root))):
         # A tool span that is the root: what the tool got and gave is no prompt and no answer.
         is_tool = any(node.span is root for node in of_kind["tool"])
         keys = keys_of(root)

@@ -141,10 +141,14 @@ def _is_text_of_model(key: str) -> bool:
     return words_of(key)[-1:] in (("prompt",), ("completion",))
 
 
+# Gemini's: what the model wrote is no call, or of no tool that it has, and was not made.
+_NO_CALL = re.compile("malformed_function_call|unexpected_tool_call")
+
+
 def says_tool_calls(span: Span) -> bool:
     """Whether a model's finish reason says that it asks for tools, or for a function, as before there were tools."""
     said = (str(value).lower() for key, value in span.attributes.items() if is_finish_reason(key))
-    return any("tool" in reason or "function" in reason for reason in said)
+    return any(("tool" in reason or "function" in reason) and _NO_CALL.search(reason) is None for reason in said)
 
 
 def without_steps_of_calls(unread: Sequence[Span], spans: Sequence[Span], calls: Sequence[ToolCall]) -> list[Span]:
