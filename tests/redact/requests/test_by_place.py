@@ -203,3 +203,29 @@ def test_a_plain_word_is_a_name_in_an_allow_list_only_next_to_the_mark_of_its_se
         for beside in ({"logfire__msg_template": "Function: {name}"}, {"mlflow__spanType": '"TOOL"'}, {})
     ]
     assert kept == ["weigh", "weigh", "[redacted]"]
+
+
+@each(
+    "items",
+    [
+        [{"type": "mcp_call", "id": "m", "name": "find", "arguments": "ASKED", "output": "GIVEN"}],
+        [{"type": "mcp_call", "id": "m", "name": "find", "arguments": "ASKED", "error": "GIVEN"}],
+        [{"type": "mcp_call", "id": "m", "name": "find", "arguments": "ASKED", "error": {"message": "GIVEN"}}],
+        [
+            {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "ASKED"}},
+            {"type": "web_search_tool_result", "tool_use_id": "s", "content": [{"title": "GIVEN"}]},
+        ],
+        [
+            {"type": "custom_tool_call", "call_id": "c", "name": "find", "input": "ASKED"},
+            {"type": "custom_tool_call_output", "call_id": "c", "output": "GIVEN"},
+        ],
+    ],
+    ids=["output of MCP", "error of MCP", "error of MCP as an object", "Anthropic's own tool", "a custom tool"],
+)
+@each("key", ["gen_ai.output.messages", "llm.output_messages"])
+def test_what_the_tools_of_a_provider_took_and_gave_are_arguments_and_outputs(key: str, items: list[Any]) -> None:
+    said = json.dumps([{"role": "assistant", "content": items}, *items])
+    for place, gone, left in (("arguments", "ASKED", "GIVEN"), ("outputs", "GIVEN", "ASKED")):
+        found = json.dumps(one(said, {place: "*", "action": "mask"}, key=key))
+        assert gone not in found
+        assert left in found

@@ -109,6 +109,8 @@ class ByPlace:
                 inner |= given
             if is_call and is_structure:
                 inner = NO_KINDS
+            elif is_call and key == "error":
+                inner |= OUTPUTS  # of a call that the provider made itself, beside its output
             other = self.value(member, inner, (*names, key), depth + 1, encodings)
             if isinstance(other, Dropped):
                 dropped += 1
