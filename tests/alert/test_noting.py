@@ -20,8 +20,8 @@ from tracegrade.store.open import open_store, reading
 from tracegrade.store.salvage import salvage
 
 HOUR_NS = 3600 * 10**9
-ANN = Author("ann", None, lambda text, tenant: text)
-BOB = Author("bob", None, lambda text, tenant: text)
+ANN = Author("ann", None, lambda text, tenant: text, lambda text, tenant: text)
+BOB = Author("bob", None, lambda text, tenant: text, lambda text, tenant: text)
 
 
 def url_of(engine: Engine) -> str:
@@ -114,7 +114,7 @@ def test_text_is_redacted_before_it_is_written(tmp_path: Path) -> None:
     with engine.begin() as connection:
         firing = store_incident(connection, ALERT)
     texts = TypedText(RedactionSettings(), tmp_path)
-    comment(url_of(engine), firing.id, Author("ann", None, texts.redacted), "ask ann.smith@shop.example, or me", 1)
+    comment(url_of(engine), firing.id, Author("ann", None, texts.redacted, texts.redacted_name), "ask ann.smith@shop.example, or me", 1)
     assert stored(engine, firing).notes[0].text == "ask [redacted:email], or me"
     engine.dispose()
     written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())

@@ -21,7 +21,7 @@ from tracegrade.store.incidents import Incident, stored_incident
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.write import StoreWriter
 
-ANN = Author("ann", None, lambda text, tenant: text)
+ANN = Author("ann", None, lambda text, tenant: text, lambda text, tenant: text)
 OF_GLOBEX = replace(ANN, tenant="globex")
 NOW_NS = ALERT.starts_ns + 10**9
 OTHER = replace(ALERT, fingerprint="cd" * 16, rule_id="refund-twice")
@@ -144,9 +144,22 @@ def test_silences_go_when_they_ended_longer_ago_than_the_store_keeps(engine: Eng
         assert [item.ends_ns for item in stored_silences(connection, 0)] == [NOW_NS + 7200 * 10**9]
 
 
+def _author(settings: RedactionSettings, path: Path) -> Author:
+    texts = TypedText(settings, path)
+    return replace(ANN, redacted=texts.redacted, redacted_name=texts.redacted_name)
+
+
+def test_names_are_silenced_also_where_only_listed_values_are_kept(tmp_path: Path) -> None:
+    author = _author(RedactionSettings(default="allow_listed"), tmp_path)
+    made = silence(store_with(tmp_path), {"rule": "r", "service": "shop-*"}, 60.0, "planned", author, NOW_NS)
+    assert (made.labels, made.comment) == ({"rule": "r", "service": "shop-*"}, "[redacted]")
+    with pytest.raises(WrongValue, match="found what redaction takes out"):
+        silence(store_with(tmp_path), {"agent": "ann@shop.example"}, 60.0, "", author, NOW_NS)
+
+
 def test_the_reason_is_redacted_and_a_label_that_would_be_is_refused(tmp_path: Path) -> None:
     url = store_with(tmp_path)
-    author = replace(ANN, redacted=TypedText(RedactionSettings(), tmp_path).redacted)
+    author = _author(RedactionSettings(), tmp_path)
     made = silence(url, {"rule": "r"}, 60.0, "ask ann@shop.example", author, NOW_NS)
     assert made.comment == "ask [redacted:email]"
     with pytest.raises(

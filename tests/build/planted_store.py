@@ -80,7 +80,7 @@ def planted_store(folder: Path) -> tuple[RuleSet, str, str]:
         incident = store_incident(connection, replace(alert, facts=replace(alert.facts, reasons=[reason])))
     engine.dispose()
     url = f"sqlite:///{folder / 'tracegrade.db'}"
-    author = Author("somebody", None, lambda text, tenant: text)
+    author = Author("somebody", None, lambda text, tenant: text, lambda text, tenant: text)
     comment(url, incident.id, author, "planted comment", now_ns)
     silence(url, {"service": "elsewhere"}, 7200.0, "planted reason", author, now_ns)
     case = {

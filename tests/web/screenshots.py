@@ -91,7 +91,7 @@ def _filled(folder: Path, one_incident: bool) -> dict[str, str]:
 
 def _act(url: str, incident_id: str, now_ns: int) -> None:
     """What people do about an incident."""
-    ann, bob = (Author(name, None, lambda text, tenant: text) for name in ("user: ann@shop.example", "on-call"))
+    ann, bob = (Author(name, None, *[lambda text, tenant: text] * 2) for name in ("user: ann@shop.example", "on-call"))
     acknowledge(url, incident_id, bob, now_ns - 40 * 60 * SECOND)
     own(url, incident_id, ann, now_ns - 30 * 60 * SECOND)
     said = "The stock service holds a lock since 1.5.0.\nRolling back; see OPS-41."

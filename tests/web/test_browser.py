@@ -78,7 +78,7 @@ def _paths(shop: Site) -> list[str]:
 
 def act(url: str, incident_id: str) -> None:
     """What people do about an incident: they acknowledge it, own it, and say much in one word."""
-    author, now_ns = Author("local", None, lambda text, tenant: text), time.time_ns()
+    author, now_ns = Author("local", None, lambda text, tenant: text, lambda text, tenant: text), time.time_ns()
     acknowledge(url, incident_id, author, now_ns)
     own(url, incident_id, author, now_ns)
     comment(url, incident_id, author, "a-lock-" * 40, now_ns)
@@ -176,7 +176,7 @@ def test_what_somebody_types_stays_while_the_page_brings_in_what_is_new(shop: Si
     page.get_by_role("heading", level=1).click()  # it has the focus no more
     page.wait_for_function("document.getElementById('live-state') !== null")
     page.wait_for_timeout(1500)  # the stream has begun
-    author = Author("somebody else", None, lambda text, tenant: text)
+    author = Author("somebody else", None, lambda text, tenant: text, lambda text, tenant: text)
     own(shop.store_url, firing.id, author, time.time_ns())
     page.get_by_text("Owned by somebody else").wait_for()
     assert page.locator("#text").input_value() == "not sent yet"

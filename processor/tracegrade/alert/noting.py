@@ -24,12 +24,14 @@ MOST_NOTES = 500
 class Author:
     """Who acts: ``name`` as in the access log, or "local"; ``tenant`` is whose data they see, None for all.
 
-    ``redacted`` makes of a text that they typed, and of its tenant, what may be kept.
+    ``redacted`` makes of a text that they typed, and of its tenant, what may be kept; ``redacted_name`` of a name in
+    which only detectors look.
     """
 
     name: str
     tenant: str | None
     redacted: Callable[[str, str], str]
+    redacted_name: Callable[[str, str], str]
 
 
 def acknowledge(store_url: str, incident_id: str, author: Author, now_ns: int) -> None:

@@ -150,13 +150,13 @@ def silence(
         incident: the one that it is made from.
 
     Raises:
-        WrongValue: the comment is too long, or a label holds what redaction takes out.
+        WrongValue: the comment is too long, or a label holds what detectors of redaction find.
         NotPossible: too many silences are in force.
         StoreError: the store cannot be opened.
     """
     tenant = labels.get("tenant", DEFAULT_TENANT)
     kept = author.redacted(typed(comment, "comment"), tenant)
-    if taken := [name for name, glob in labels.items() if author.redacted(glob, tenant) != glob]:
+    if taken := [name for name, glob in labels.items() if author.redacted_name(glob, tenant) != glob]:
         raise WrongValue(f"labels: {taken[0]}: expected a name as it is stored, found what redaction takes out")
     made = Silence(token_hex(4), dict(labels), now_ns, now_ns + round(lasting_s * _NS), kept, author.name)
     with changing_store(store_url) as connection:

@@ -230,7 +230,8 @@ def _author(settings: ReadSettings, operation: str, right: "Right", **named: str
     make_files_private()
     config = settings.whole()
     note_command(config, f"alerts {operation}", right, settings.tenant, **named)
-    return Author(command_user(), settings.tenant, TypedText(config.redaction, config.data_path).redacted)
+    texts = TypedText(config.redaction, config.data_path)
+    return Author(command_user(), settings.tenant, texts.redacted, texts.redacted_name)
 
 
 @command.command("silence")

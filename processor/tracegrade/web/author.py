@@ -14,4 +14,4 @@ def author_of(connection: HTTPConnection) -> Author:
     """Who makes a request, as an author."""
     caller = token_of(connection)
     texts: TypedText = connection.app.state.typed_text
-    return Author(caller.name or LOCAL, caller.tenant, texts.redacted)
+    return Author(caller.name or LOCAL, caller.tenant, texts.redacted, texts.redacted_name)
