@@ -114,7 +114,8 @@ def test_text_is_redacted_before_it_is_written(tmp_path: Path) -> None:
     with engine.begin() as connection:
         firing = store_incident(connection, ALERT)
     texts = TypedText(RedactionSettings(), tmp_path)
-    comment(url_of(engine), firing.id, Author("ann", None, texts.redacted, texts.redacted_name), "ask ann.smith@shop.example, or me", 1)
+    author = Author("ann", None, texts.redacted, texts.redacted_name)
+    comment(url_of(engine), firing.id, author, "ask ann.smith@shop.example, or me", 1)
     assert stored(engine, firing).notes[0].text == "ask [redacted:email], or me"
     engine.dispose()
     written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
