@@ -148,6 +148,11 @@ def test_a_file_that_is_no_such_download_writes_nothing(tmp_path: Path, files: d
         ["tests.zip", "rule.yaml"],
         ["rule.yaml", "tests.zip"],
     )
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("r/tests.yaml", "- {}")
+    content = file.read_bytes()
+    file.write_bytes(content[:42] + b"\x07" + content[43:])  # after the header and the name: no block of deflate
+    assert "expected a download of the page, a zip file; Error -3" in _promote(tmp_path, file).output
     file.write_bytes(b"PK no zip")
     assert "expected a download of the page, a zip file" in _promote(tmp_path, file).output
     assert _promote(tmp_path, tmp_path / "nothing.zip").exit_code == 2

@@ -3,8 +3,10 @@
 import io
 import re
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from lzma import LZMAError
 from pathlib import Path
 
 from tracegrade.document.document import Document
@@ -20,6 +22,7 @@ MOST_TRACES = 50
 
 _SOME_DAY = (2026, 1, 1, 0, 0, 0)  # so that the same traces give the same bytes
 _MOST_BYTES = 256 * 1024 * 1024
+_DAMAGED = (zipfile.BadZipFile, zlib.error, LZMAError, UnicodeDecodeError, EOFError, NotImplementedError, RuntimeError)
 _TESTS = "tests.yaml"
 _TRACE = re.compile(r"traces/[0-9a-f]{32}\.json")
 
@@ -58,8 +61,8 @@ def unpacked(path: Path) -> Download:
         with zipfile.ZipFile(path) as archive:
             texts = _texts(path, archive)
     except OSError as error:
-        raise NotPossible(f"{path}: cannot be read: {error.strerror}") from None
-    except (zipfile.BadZipFile, UnicodeDecodeError, EOFError, NotImplementedError, RuntimeError) as error:
+        raise NotPossible(f"{path}: cannot be read: {error.strerror or error}") from None
+    except _DAMAGED as error:
         raise NotPossible(f"{path}: expected a download of the page, a zip file; {error}") from None
     folders = {name.partition("/")[0] for name in texts}
     files = {name.partition("/")[2]: text for name, text in texts.items()}
