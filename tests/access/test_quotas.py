@@ -77,8 +77,8 @@ def test_a_rule_too_many_leaves_those_in_force(rules: Path) -> None:
     reload = RuleReload(RulesSettings(paths=[str(rules)]), Telemetry("judge"), quotas)
     before = reload.in_force
     write(rules, three="tenant: shop")
-    assert reload.look() is None
+    assert reload.poll() is None
     assert reload.in_force is before
     (rules / "three.rule.yaml").unlink()
     write(rules, four="tenant: globex")
-    assert reload.look() is reload.in_force is not before
+    assert reload.poll() is reload.in_force is not before

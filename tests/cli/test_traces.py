@@ -56,6 +56,7 @@ def test_list_prints_documented_fields(data_dir: Path) -> None:
     assert set(item) == {
         "trace_id", "tenant", "service", "session", "root_name", "close_reason", "complete", "cut_by", "revision",
         "span_count", "call_count", "start_ns", "end_ns", "first_received_ns", "not_decoded", "outcomes",
+        "release", "cost", "prompt",
     }  # fmt: skip
     assert item["outcomes"] == {"fail": 1}
 

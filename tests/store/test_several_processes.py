@@ -28,7 +28,7 @@ import asyncio
 from tracegrade.store.several_processes import Leader
 from tracegrade.store.open import open_store
 found = Leader(open_store({POSTGRESQL!r}))
-found.look()
+found.poll()
 print(found.leads, flush=True)
 asyncio.run(found.run(asyncio.Event()))
 """
@@ -50,7 +50,7 @@ def another_process() -> Iterator[subprocess.Popen[str]]:
 def test_the_one_process_on_a_sqlite_leads(sqlite: Engine) -> None:
     found = Leader(sqlite)
     assert found.leads
-    found.look()
+    found.poll()
     assert found.leads
 
 
@@ -60,12 +60,12 @@ def test_when_the_leader_is_killed_another_process_leads(postgresql: Engine) -> 
         assert process.stdout is not None
         assert process.stdout.readline() == "True\n"
         found = Leader(postgresql)
-        found.look()
+        found.poll()
         assert not found.leads
         os.kill(process.pid, signal.SIGKILL)
 
         def leads() -> bool:
-            found.look()
+            found.poll()
             return found.leads
 
         eventually(leads, "the lock of the killed one")
@@ -77,10 +77,10 @@ def test_who_resigns_lets_another_one_lead(postgresql: Engine) -> None:
     other = open_store(POSTGRESQL)
     first, second = Leader(postgresql), Leader(other)
     for each in (first, second, first, second):
-        each.look()
+        each.poll()
     assert (first.leads, second.leads) == (True, False)
     first.resign()
-    second.look()
+    second.poll()
     assert (first.leads, second.leads) == (False, True)
     second.resign()
     other.dispose()
@@ -89,14 +89,14 @@ def test_who_resigns_lets_another_one_lead(postgresql: Engine) -> None:
 @needs_postgresql
 def test_who_loses_its_connection_leads_no_more_and_may_lead_again(postgresql: Engine) -> None:
     found = Leader(postgresql)
-    found.look()
+    found.poll()
     assert found.leads
     with postgresql.connect() as connection:
         ended = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()"
         assert connection.execute(text(ended)).scalars().all() == [True]
-    found.look()
+    found.poll()
     assert not found.leads
-    found.look()
+    found.poll()
     assert found.leads
     found.resign()
 
@@ -104,7 +104,7 @@ def test_who_loses_its_connection_leads_no_more_and_may_lead_again(postgresql: E
 @needs_postgresql
 def test_who_cannot_look_for_long_leads_no_more(postgresql: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     found = Leader(postgresql)
-    found.look()
+    found.poll()
     monkeypatch.setattr(several_processes, "_TRUSTED_S", 0.0)
     assert not found.leads
     found.resign()
