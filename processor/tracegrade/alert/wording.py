@@ -26,7 +26,8 @@ RULE_REMOVED = "the rule was removed"
 RULE_CHANGED = "the rule was changed"
 ALERT_CHANGED = "the alert was changed or removed"
 
-_NAME_LENGTHS = (60, 40, 32, 24, 20, 16, 12, 8, 6, 4)
+_NAME_LENGTHS = (60, 40, 32, 24, 20, 16, 12, 8, 6, 4, 3)
+_ONE_PLACE, _NO_PLACE = _NAME_LENGTHS[-2:]
 _LONGEST_END = 44
 _MOST_DIGITS = 12
 _MINUTE_S, _HOUR_S, _DAY_S, _YEAR_S = 60, 3600, 86_400, 365 * 86_400
@@ -265,7 +266,9 @@ def _sentence(alert: StoredAlert, longest_name: int) -> str:
     places = [service, f"agent {name(alert.agent)}"] if alert.agent else [service]
     if alert.release is not None:
         places.append(f"release {name(alert.release)}" if alert.release else "results without a release")
-    if longest_name == _NAME_LENGTHS[-1]:
+    if longest_name == _NO_PLACE:
+        return f"{rule}: {_happened(alert, name)}"
+    if longest_name == _ONE_PLACE:
         places = places[-1:]
     return f"{rule} at {', '.join(places)}: {_happened(alert, name)}"
 

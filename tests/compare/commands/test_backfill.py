@@ -250,10 +250,10 @@ def test_a_store_of_an_earlier_form_says_what_to_do(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_a_store_that_was_just_brought_up_to_date_takes_a_backfill(tmp_path: Path) -> None:
     """The traces are those of the first version."""
-    with tarfile.open(Path(__file__).parents[1] / "upgrade" / "0022.tar.xz") as archive:
+    with tarfile.open(Path(__file__).parents[2] / "upgrade" / "0022.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     data_dir = tmp_path / "data"
-    open_store(f"sqlite:///{data_dir / 'tracegrade.db'}").dispose()
+    open_store(f"sqlite:///{data_dir / 'tracegrade.db'}", update=True).dispose()
     new = (tmp_path / "rules").glob("*.rule.yaml")
     rules = tmp_path / "new"
     for number, path in enumerate(new):
