@@ -21,6 +21,7 @@ from waiting import eventually
 pytestmark = pytest.mark.long
 
 NOISY, SECONDS = 40, 22.0
+NOISY_EVERY_S = 0.32  # each of them 80 spans: 10,000 a second, and without a bound as many as the machine sends
 SMALL_EVERY_S = 0.4  # four spans: ten a second
 RUNS_S, STOPS_S = 0.15, 0.45  # the judge, in turns
 KEPT = 0.95
@@ -59,7 +60,7 @@ def noise(server: Server, until_s: float, sent: list[int]) -> None:
     first = 1_000_000
     with grpc.insecure_channel(server.endpoints["grpc"]) as channel:
         export = channel.unary_unary(TRACES)
-        while time.monotonic() < until_s:
+        while (begun_s := time.monotonic()) < until_s:
             for number in range(NOISY):
                 try:
                     export(request_of(f"noisy-{number}", range(first, first + 20)))
@@ -67,6 +68,7 @@ def noise(server: Server, until_s: float, sent: list[int]) -> None:
                 except grpc.RpcError:
                     time.sleep(0.05)
                 first += 20
+            time.sleep(max(0.0, begun_s + NOISY_EVERY_S - time.monotonic()))
 
 
 def small(server: Server, until_s: float) -> int:
