@@ -150,6 +150,8 @@ def test_nothing_is_left_of_what_was_deleted_and_then_of_what_is_too_old(
         (tmp_path / "new.rule.yaml").write_text(json.dumps({**ARGUMENTS, "id": "judged-afterwards"}))
         do(server, "rules", "backtest", str(tmp_path / "new.rule.yaml"), "--store")
         do(server, "alerts", "silence", "service=demo-shop", "--for", "1h", "--comment", "known")
+        incident = json.loads(do(server, "alerts", "list", "--format", "json").splitlines()[0])
+        do(server, "alerts", "comment", incident["id"], "known")
         (tmp_path / "new.rule.yaml").write_text(json.dumps({**ARGUMENTS, "id": "new", "alert": []}))
         do(server, "rules", "backtest", str(tmp_path / "new.rule.yaml"), "--store", "--jobs", "1")
         said = run_suite_as_job(server, tmp_path)
