@@ -28,6 +28,8 @@ OTHER_TENANT = "globex"
 SYSTEM = "You book flights. Hold a seat before you charge a card."
 ORDERS, CLAIMS = 60, 30
 MINUTE = 60 * SECOND
+SILENT_NS = 126 * MINUTE  # since the minute after the last claim of `payout`
+PAID_OUT = 15
 
 
 def trace_id(number: int) -> str:
@@ -53,8 +55,8 @@ def fleet(folder: Path, now_ns: int) -> Config:
     told = {"pager": Notification("firing", now_ns - 80 * MINUTE), "chat": Notification("", 0, 3, "answered 503")}
     silent = replace(
         ALERT, starts_ns=now_ns - 90 * MINUTE, rule_id=rule.id, service="claims-bot", level="medium", title=rule.title,
-        kind="silent", of="results", bound=0.0, over_s=1800.0, value=0.0, samples=0, updated_ns=now_ns, agent="payout",
-        rule_hash=rule.hash, release=None, facts=Facts(since_ns=now_ns - 2 * HOUR),
+        kind="silent", bound=1800.0, over_s=86_400.0, of="pass_rate", value=SILENT_NS / SECOND, samples=PAID_OUT,
+        agent="payout", rule_hash=rule.hash, release=None, facts=Facts(since_ns=now_ns - SILENT_NS), updated_ns=now_ns,
     )  # fmt: skip
     engine = open_store(store_with(folder))
     with engine.begin() as connection:

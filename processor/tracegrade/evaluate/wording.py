@@ -11,6 +11,7 @@ from tracegrade.model.json_value import JsonValue
 MAX_LISTED = 1000  # calls in the details of one evaluation
 _MAX_NAME = 80  # characters, in a sentence
 _MAX_NAMES = 3  # in a sentence
+_MAX_ERROR = 400
 _MAX_NAME_IN_DETAILS = 256
 
 
@@ -27,15 +28,19 @@ class ArgumentExcerpts(dict[int, str]):
 
 
 class OutputExcerpts(dict[int, str]):
-    """The output of a call as details show it, by its position; written when it is read."""
+    """The output of a call as details show it, by its position; of one that failed without any, its error."""
 
     def __init__(self, evidence: Evidence) -> None:
         super().__init__()
         self._calls = evidence.calls
 
     def __missing__(self, position: int) -> str:
-        output = self._calls[position].output
-        text = self[position] = excerpt("" if output is None else output)
+        call = self._calls[position]
+        if call.output is None and call.error is not None:
+            text = _cut(call.error.text, _MAX_ERROR)
+        else:
+            text = excerpt("" if call.output is None else call.output)
+        self[position] = text
         return text
 
 

@@ -29,6 +29,11 @@ class ToolError:
     type: Annotated[str, FieldSpec("its type")]
     message: Annotated[str, FieldSpec("its message", is_value=True)]
 
+    @property
+    def text(self) -> str:
+        """Both as one text; "failed" where neither is known."""
+        return ": ".join(part for part in (self.type, self.message) if part) or "failed"
+
 
 @dataclass(slots=True)
 class ToolCall:

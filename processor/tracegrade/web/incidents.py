@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tracegrade.alert.notify.message import bad_results
 from tracegrade.alert.notify.silences import silence_of
-from tracegrade.alert.wording import budget_text, headline, length_text, span_text, value_text, watched_name
+from tracegrade.alert.wording import budget_text, headline, span_text, value_text, watched_name
 from tracegrade.display import count
 from tracegrade.document.duration import duration_text
 from tracegrade.model.evaluation import MEASURES
@@ -37,8 +37,8 @@ def figures(alert: StoredAlert) -> list[Figure]:
     facts, is_bad = alert.facts, alert.state == "firing"
     if alert.kind == "silent":
         return [
-            Figure("Before", f"{alert.samples:,}", "results in 7 days"),
-            Figure("Silence", length_text(alert.value), "without any result", is_bad),
+            Figure("Before", count(alert.samples, "result"), "in the 7 days before"),
+            Figure("No results for", span_text(alert.value), f"the rule allows {span_text(alert.bound)}", is_bad),
         ]
     if facts.budget is not None:
         allowed = f"{100 * facts.budget.objective:.6g} % over {duration_text(facts.budget.window_s)}"

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from build import call, each, score
+from tracegrade.model.tool_call import ToolError
 
 
 def _expect(*calls: tuple[str, Any]) -> dict[str, Any]:
@@ -104,3 +105,17 @@ def test_a_subset_has_the_expected_members_whatever_else_there_is() -> None:
     assert lacking.score == 0.5
     assert "a output.n (missing)" in lacking.explanation
     assert "eta" not in lacking.explanation
+
+
+def test_a_call_that_failed_without_an_output_is_described_by_its_error() -> None:
+    failed = [call("a", error=ToolError("CardExpired", "in 10/26")), call("b", error=ToolError("", ""))]
+    found = score("tool-call-output", _expect(("a", {"status": "paid"}), ("b", "done")), failed)
+    assert [item["found"] for item in found.details["differences"]] == ["CardExpired: in 10/26", "failed"]
+    assert found.details["explained_tool_calls_outputs"] == {
+        "a_0": 'Actual: CardExpired: in 10/26, Expected: {"status": "paid"}, Score: 0.0',
+        "b_0": 'Actual: failed, Expected: "done", Score: 0.0',
+    }
+    found = score(
+        "trajectory", {"tool_calls": [{"name": "a", "output": {"status": "paid"}}]}, failed[:1], outputs="exact"
+    )
+    assert [item["found"] for item in found.details["differences"]] == ["CardExpired: in 10/26"]

@@ -86,10 +86,10 @@ def output_differences(
     actual = ActualOutputs(evidence)[position]
     if expected.accepts_within(actual, work) if partly else expected.accepts(actual, work):
         return
-    criterion = expected.as_value()
+    criterion = None if actual.error is not None else expected.as_value()
     if criterion is None:
         lookups = tuple(expected.lookups(work))
-        yield Difference((), "different", expected=expected.source, found=actual.value, lookups=lookups)
+        yield Difference((), "different", expected=expected.source, found=actual.found, lookups=lookups)
     else:
         yield from differences(criterion, actual.decoded(work), work, partly=partly)
 

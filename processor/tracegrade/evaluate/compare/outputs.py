@@ -53,6 +53,17 @@ class ActualOutput:
         self._position = position
         self._paid = False
 
+    @property
+    def error(self) -> str | None:
+        """What a call that failed without an output said of it; None of all others."""
+        call = self._decoded.calls[self._position]
+        return call.error.text if call.error is not None and call.output is None else None
+
+    @property
+    def found(self) -> JsonValue:
+        """What differences show: the output, or the error in place of one."""
+        return self.value if self.error is None else self.error
+
     def decoded(self, work: Work) -> JsonValue:
         """The value whose JSON text this is, or the value itself."""
         if not isinstance(self.value, str) or not self.value:
@@ -143,7 +154,12 @@ class ExpectedOutput(Criterion):
         Raises:
             EvaluatorError: ``work_bound``.
         """
-        if (value := self.as_value()) is not None:
+        value = self.as_value()
+        if actual.error is not None:
+            expected = self.source if value is None else value.source
+            lookups = tuple(self.lookups(work))
+            return iter([Difference((), "different", expected=expected, found=actual.error, lookups=lookups)])
+        if value is not None:
             return differences(value, actual.decoded(work), work, partly=partly)
         return differences(LiteralValue(self.source or ""), actual.value, work)
 

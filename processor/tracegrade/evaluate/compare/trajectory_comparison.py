@@ -212,7 +212,7 @@ class TrajectoryComparison:
                 yield replace(found, path=("args", *found.path))
         if output is not None and isinstance(actual, ActualOutput) and not output.accepts(actual, self.work):
             lookups = tuple(output.lookups(self.work))
-            yield Difference(("output",), "different", expected=output.source, found=actual.value, lookups=lookups)
+            yield Difference(("output",), "different", expected=output.source, found=actual.found, lookups=lookups)
 
 
 def looked_at(evidence: Evidence, settings: Settings) -> list[int]:

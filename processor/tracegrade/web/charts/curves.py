@@ -81,7 +81,7 @@ def curve(
     scale = _Scale(found.since_ns, found.until_ns, low, high, top, _PLOT)
     drawn = [
         *_areas(found, marks, scale),
-        *_grid(scale, text_of, highest),
+        *_grid(scale, text_of, highest, found.is_count),
         *_levels(found, levels, scale),
         *_shape(found, scale),
         *(_dot(value, scale) for value in found.values if len(found.values) <= _MOST_DOTS and not found.is_count),
@@ -126,8 +126,10 @@ def _areas(found: WatchedValues, marks: Sequence[Mark], scale: _Scale) -> Iterat
         yield area("usual", _MARGIN, 100 - 2 * _MARGIN, scale.y(high), tall)
 
 
-def _grid(scale: _Scale, text_of: Callable[[float], str], highest: float) -> Iterator[str]:
+def _grid(scale: _Scale, text_of: Callable[[float], str], highest: float, is_count: bool) -> Iterator[str]:
     for value in round_values(scale.low, scale.high):
+        if is_count and value % 1:  # no half results
+            continue
         if value > highest + 1e-9:  # no share is above 1
             break
         y = scale.y(value)

@@ -1,7 +1,7 @@
 """``/traces/{trace_id}``: one trace, its judgement, conversation and spans, and its downloads."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -253,8 +253,17 @@ def _values(
         "decisions": decisions,
         "alike": alike,
         # The decisions of the chosen rule are shown separately.
-        "passes": sum(_outcome(item) == "pass" and item.pair.rule_id != only for item in all_decisions),
-        "others": _alike(derived_pairs(replace(read, decisions=all_decisions), rule_set, judged_alike=judged_alike)),
+        "passes": Counter(
+            item.pair.subject.kind == "session"
+            for item in all_decisions
+            if _outcome(item) == "pass" and item.pair.rule_id != only
+        ),
+        # A rule that judged one agent of the trace is not one that did not judge it.
+        "others": _alike(
+            pair
+            for pair in derived_pairs(replace(read, decisions=all_decisions), rule_set, judged_alike=judged_alike)
+            if pair["rule_id"] not in {decision.pair.rule_id for decision in all_decisions}
+        ),
         "other_rules": not judged_alike,
         "by_shape": by_shape([extraction]),
         "by_shape_advice": BY_SHAPE_ADVICE,
@@ -321,7 +330,7 @@ def _spec(rule: Rule, evaluation: Evaluation) -> EvaluationSpec | None:
     return next((spec for spec in specs if (spec.name, spec.case) == (evaluation.evaluation, evaluation.case)), None)
 
 
-def _alike(pairs: Sequence[dict[str, Any]]) -> list[tuple[str, str, str, str, int]]:
+def _alike(pairs: Iterable[dict[str, Any]]) -> list[tuple[str, str, str, str, int]]:
     """Rule, decision, kind of subject and reason of `pairs`, and the number of subjects with each."""
     found = Counter((pair["rule_id"], pair["decision"], pair["subject"]["kind"], pair["reason"]) for pair in pairs)
     return [(*key, times) for key, times in found.items()]

@@ -19,7 +19,7 @@ from tracegrade.web.render import page
 from tracegrade.web.rights import tenant_of, token_of
 from tracegrade.web.sources import sources_of
 
-_WORST_FIRST = ("fail", "error", "not_evaluable", "pass")
+_WORST_FIRST = ("fail", "error", "not_evaluable", "pass", "sampled_out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +81,9 @@ def _chosen(connection: Connection, request: Request, side: str) -> TraceResult:
 
 def _rules(a: Sequence[Decision], b: Sequence[Decision]) -> list[RuleRow]:
     ids = sorted({decision.pair.rule_id for decision in (*a, *b)})
-    rows = [RuleRow(rule_id, _outcomes(rule_id, a), _outcomes(rule_id, b)) for rule_id in ids]
-    return [row for row in rows if row.a or row.b]
+    return [RuleRow(rule_id, _outcomes(rule_id, a), _outcomes(rule_id, b)) for rule_id in ids]
 
 
 def _outcomes(rule_id: str, decisions: Sequence[Decision]) -> list[tuple[str, int]]:
-    found = [decision.outcome for decision in decisions if decision.pair.rule_id == rule_id]
+    found = [decision.outcome or decision.kind for decision in decisions if decision.pair.rule_id == rule_id]
     return [(name, found.count(name)) for name in _WORST_FIRST if name in found]
