@@ -22,6 +22,7 @@ def _is_better(found: Comparison) -> bool:
 
 _LEAST_CHANGE = 0.005  # of a share: smaller ones are not listed
 _MOST_ORDERS = 10
+_WHOLE_FROM = 1000  # larger numbers are written without decimal places
 
 
 def verdict_text(word: Verdict) -> str:
@@ -143,11 +144,15 @@ def measure_cells(of: Measured) -> list[str]:
 
 
 def _signed(value: float) -> str:
-    return f"{value:+.3g}" if value else "0"
+    return f"{value:{'+,.0f' if abs(value) >= _WHOLE_FROM else '+.3g'}}" if value else "0"
 
 
 def _numbers(of: Summary | None) -> list[str]:
-    return ["unknown"] * 3 if of is None else [f"{value:.4g}" for value in (of.mean, of.median, of.p95)]
+    return ["unknown"] * 3 if of is None else [*map(_number, (of.mean, of.median, of.p95))]
+
+
+def _number(value: float) -> str:
+    return f"{value:{',.0f' if abs(value) >= _WHOLE_FROM else '.4g'}}"
 
 
 def news_of(item: NewArgument) -> str:
@@ -162,8 +167,16 @@ def tools_to_show(found: Behaviour) -> list[ToolUsage]:
         for tool in found.tools
         if tool.change
         or abs(tool.share_b - tool.share_a) >= _LEAST_CHANGE
-        or abs(tool.calls_b - tool.calls_a) >= _LEAST_CHANGE * max(tool.calls_a, tool.calls_b)
+        or (
+            abs(tool.calls_b - tool.calls_a) >= _LEAST_CHANGE * max(tool.calls_a, tool.calls_b)
+            and calls_text(tool.calls_a) != calls_text(tool.calls_b)
+        )
     ]
+
+
+def calls_text(calls: float) -> str:
+    """A mean number of calls, ``0.338``."""
+    return f"{calls:.3g}"
 
 
 def orders_to_show(found: Behaviour) -> list[Variant]:

@@ -16,7 +16,7 @@ from build.site import Site, rows_of, serving, text_of
 from tracegrade.access.caller import Caller
 from tracegrade.compare.shares import Difference
 from tracegrade.compare.web.comparing import Comparing
-from tracegrade.compare.web.pages.compare import IntervalScale, interval_chart
+from tracegrade.compare.web.pages.compare import IntervalScale, interval_chart, scale_for
 from tracegrade.web import rights
 from tracegrade.web.app import build_app
 from tracegrade.web.own_process import Busy
@@ -39,10 +39,25 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 def test_the_form_offers_what_there_is(site: Site) -> None:
     html = site.get("/compare").text
-    offered = re.findall(r'<option value="([^"]+)"></option>', html)
-    assert offered[:3] == ["live", "prompts/2", "prompts/1"]
-    assert {"release:1.4.2", "agent:order-agent"} <= set(offered)
+    sides = re.findall(r'<select name="([ab])" required>(.*?)</select>', html, re.DOTALL)
+    assert [name for name, _ in sides] == ["a", "b"]
+    for _, options in sides:
+        offered = re.findall(r'<option value="([^"]+)"', options)
+        assert offered == ["live", "release:1.4.2", "agent:order-agent", "prompts/2", "prompts/1"]
     assert 'id="verdict"' not in html
+
+
+def test_the_form_keeps_what_was_chosen_also_what_it_does_not_offer(site: Site) -> None:
+    html = site.get("/compare?a=live&a_time=14d..7d&b=model:x@2026-11-01..").text
+    chosen = re.findall(r"<option(?: value=\"[^\"]*\")? selected>([^<]*)", html)
+    assert chosen == ["all that was judged live", "the 7 days before", "model:x", "2026-11-01.."]
+
+
+def test_a_time_that_is_chosen_in_the_form_is_that_of_the_side(site: Site) -> None:
+    answer = site.get("/compare?a=prompts/1&b=live&b_time=7d..")
+    assert "B live@7d.. against A prompts/1" in text_of(answer.text)
+    old = site.get("/compare?a=prompts/1&b=live&b_time=14d..7d")
+    assert (old.status, "live@14d..7d: no result in this time" in text_of(old.text)) == (409, True)
 
 
 def test_pages_of_experiments_and_runs_lead_here(site: Site) -> None:
@@ -81,6 +96,20 @@ def test_a_difference_is_drawn_to_scale_and_said() -> None:
     assert '<circle class="dot" cx="25.00%"' in drawn  # -0.05 of -0.1..0.1
     assert '<line class="margin" x1="40.00%"' in drawn
     assert '<line class="interval" x1="10.00%" x2="40.00%"' in drawn
+
+
+def test_one_large_difference_is_cut_off_so_that_small_ones_stay_readable() -> None:
+    small, large = Difference(-0.005, -0.01, 0.0, 0.5, "mcnemar"), Difference(-0.5, -0.6, -0.4, 0.01, "mcnemar")
+    scale = scale_for([small, small, large], 0.02)
+    assert scale.reach < 0.1
+    drawn = interval_chart(large, scale)
+    assert "◂ −60.00</text>" in drawn
+    assert "−40.00</text>" in drawn
+    assert 'class="dot"' not in drawn
+    assert "95 % interval -60.00 to -40.00" in drawn
+    assert 'class="cut"' not in interval_chart(small, scale)
+    assert scale_for([large, large], 0.02).reach > 0.6
+    assert scale_for([], 0.02).reach > 0.02
 
 
 @each(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from statistics import median_low
 from typing import Any
 
 from markupsafe import Markup
@@ -18,6 +19,7 @@ from tracegrade.compare.sides import CompareError, Side
 from tracegrade.compare.verdict import Verdict
 from tracegrade.compare.web.comparing import COMPARING, Asked
 from tracegrade.compare.words import (
+    calls_text,
     measure_cells,
     measure_name,
     needs,
@@ -39,7 +41,7 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.runs import run_names
 from tracegrade.store.tallies import Dimension, names_of
 from tracegrade.web.addresses import address
-from tracegrade.web.charts.svg import line
+from tracegrade.web.charts.svg import line, text
 from tracegrade.web.own_process import RETRY_S, Busy
 from tracegrade.web.render import page
 from tracegrade.web.rights import tenant_of, token_of
@@ -49,11 +51,12 @@ _HEIGHT = 24.0
 _END = 5.0  # half the height of the bar at each end
 _LEAST = 0.01
 _ROOM = 1.08
+_MOST_TIMES = 4  # an interval this many times as wide as half of them is cut off, so that these stay readable
 
 
 @dataclass(frozen=True, slots=True)
 class IntervalScale:
-    """From what to what the drawings of all rules go, and where the margin is."""
+    """From what to what the drawings of all rules go, and where the margin is; what reaches further is cut off."""
 
     reach: float
     margin: float
@@ -63,24 +66,26 @@ class IntervalScale:
         return 50 + 50 * max(-1.0, min(1.0, difference / self.reach))
 
 
-def scale_for(rules: Iterable[ComparedRule], margin: float) -> IntervalScale:
-    """A scale that shows every interval of `rules`."""
-    found = [rule.whole.found.difference for rule in rules]
-    ends = [abs(end) for difference in found if difference is not None for end in (difference.low, difference.high)]
-    return IntervalScale(_ROOM * max([_LEAST, margin, *ends]), margin)
+def scale_for(found: Iterable[Difference], margin: float) -> IntervalScale:
+    """A scale that shows the intervals of all of them, but for those that would make the others unreadable."""
+    reaches = [max(abs(difference.low), abs(difference.high)) for difference in found]
+    reach = min(max(reaches), _MOST_TIMES * max(median_low(reaches), margin)) if reaches else 0.0
+    return IntervalScale(_ROOM * max(_LEAST, margin, reach), margin)
 
 
 def interval_chart(difference: Difference, scale: IntervalScale) -> Markup:
-    """One difference."""
+    """One difference; an end that is cut off is an arrow with its number."""
     low, value, high = (scale.x(end) for end in (difference.low, difference.value, difference.high))
     middle = _HEIGHT / 2
     drawn = [
         line("zero", "50%", "50%", 0, _HEIGHT),
         line("margin", f"{scale.x(-scale.margin):.2f}%", f"{scale.x(-scale.margin):.2f}%", 0, _HEIGHT),
         line("interval", f"{low:.2f}%", f"{high:.2f}%", middle, middle),
-        *(line("interval", f"{end:.2f}%", f"{end:.2f}%", middle - _END, middle + _END) for end in (low, high)),
-        f'<circle class="dot" cx="{value:.2f}%" cy="{middle:g}" r="3.5"/>',
+        *_end(difference.low, scale),
+        *_end(difference.high, scale),
     ]
+    if abs(difference.value) <= scale.reach:
+        drawn.append(f'<circle class="dot" cx="{value:.2f}%" cy="{middle:g}" r="3.5"/>')
     said = (
         f"Difference {points(difference.value)} points, 95 % interval {points(difference.low)} to "
         f"{points(difference.high)}; the margin is at {points(-scale.margin)}"
@@ -90,7 +95,25 @@ def interval_chart(difference: Difference, scale: IntervalScale) -> Markup:
     )
 
 
+def _end(end: float, scale: IntervalScale) -> Iterator[str]:
+    x, middle = scale.x(end), _HEIGHT / 2
+    if abs(end) <= scale.reach:
+        yield line("interval", f"{x:.2f}%", f"{x:.2f}%", middle - _END, middle + _END)
+    elif end > 0:
+        yield text("cut", 100, middle - _END, "end", f"{points(end)} ▸")
+    else:
+        yield text("cut", 0, middle - _END, "start", f"◂ {points(end)}".replace("-", "\N{MINUS SIGN}"))
+
+
 _FILTERS = parameters_of(SidesQuery)
+_TIMES = {
+    "24h..": "last 24 hours",
+    "48h..24h": "the 24 hours before",
+    "7d..": "last 7 days",
+    "14d..7d": "the 7 days before",
+    "30d..": "last 30 days",
+    "60d..30d": "the 30 days before",
+}
 _PARAMETERS = ("a", "b", *(item.name for item in _FILTERS), "margin", "full")
 _WORST_FIRST: tuple[Verdict, ...] = ("worse", "worse_within_margin", "cannot_tell", "not_worse", "better")
 _SIGNS: dict[Verdict, tuple[str, str]] = {
@@ -132,11 +155,16 @@ def show(request: Request) -> Response:
     """The form, and once both sides are chosen what came of it."""
     sources = sources_of(request)
     query = {name: value for name in _PARAMETERS if (value := request.query_params.get(name, "").strip())}
+    for side in ("a", "b"):
+        if side in query and (time := request.query_params.get(f"{side}_time")):
+            query[side] += f"@{time}"
     with sources.store() as connection:
         choices = _side_choices(connection)
     values: dict[str, Any] = {
         "query": query,
+        "chosen": {side: _parts(query.get(side, "")) for side in ("a", "b")},
         "choices": choices,
+        "times": _TIMES,
         "rules": [rule.id for rule in sources.rule_set().rules],
     }
     values |= {"full": "full" in query, "in_full": address("/compare", **query | {"full": "1"})}
@@ -168,6 +196,7 @@ def show(request: Request) -> Response:
         rows=list(_rows(found, sources.rule_set())),
         changes=[(rule.rule_id, rule.whole.found.pairs, _ways(rule)) for rule in found.rules if _ways(rule)],
         measures=[(measure_name(name), _signed(measure_cells(of))) for name, of in (found.measures or {}).items()],
+        calls_text=calls_text,
         tools=tools_to_show(found.behaviour) if found.behaviour else [],
         orders=[(order, order_text(order)) for order in orders_to_show(found.behaviour)] if found.behaviour else [],
         arguments=[(item, news_of(item)) for item in found.behaviour.arguments] if found.behaviour else [],
@@ -207,11 +236,18 @@ def _margin(text: str | None) -> float:
     return margin
 
 
-def _side_choices(connection: Connection) -> list[str]:
-    """What a side may be called."""
+def _parts(side: str) -> tuple[str, str]:
+    """The name of a side, and its time as the address has it: "7d.."; "" where it has none."""
+    name, at, time = side.rpartition("@")
+    return (name, time) if at and ".." in time else (side, "")
+
+
+def _side_choices(connection: Connection) -> dict[str, list[tuple[str, str]]]:
+    """What a side may be, by kind: its name in the address, and its name in the list."""
     kinds: tuple[Dimension, ...] = ("release", "agent")
-    of_live = [f"{kind}:{name}" for kind in kinds for name in names_of(connection, kind)]
-    return ["live", *reversed(run_names(connection)), *of_live][:_MOST_NAMES]
+    found = {f"{kind}s": [(f"{kind}:{name}", name) for name in names_of(connection, kind) if name] for kind in kinds}
+    found["runs"] = [(name, name) for name in reversed(run_names(connection))]
+    return {kind: names[:_MOST_NAMES] for kind, names in found.items() if names}
 
 
 def _side_address(side: Side, tenant: str) -> str:
@@ -223,7 +259,8 @@ def _side_address(side: Side, tenant: str) -> str:
 
 
 def _rows(found: Comparison, rule_set: RuleSet) -> Iterator[RuleRow]:
-    scale = scale_for(found.rules, found.margin)
+    differences = [rule.whole.found.difference for rule in found.rules]
+    scale = scale_for([difference for difference in differences if difference is not None], found.margin)
     for rule in sorted(found.rules, key=lambda rule: _WORST_FIRST.index(rule.verdict)):
         sign, kind = _SIGNS[rule.verdict]
         yield RuleRow(
