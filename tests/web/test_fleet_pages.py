@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from build.fleet import RULES, fleet, trace_id
+from build.fleet import PRICES, RULES, fleet, fleet_order, trace_id
+from build.shop import fill
 from build.site import Site, serving, text_of
+from tracegrade.config import Config
+from tracegrade.model.session import session_trace_id
+from tracegrade.rule.load import load_rules
 from tracegrade.store.incidents import open_incidents
+from tracegrade.web.talks import PRICES_CHANGED
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +65,26 @@ def test_an_incident_of_silence_says_since_when_and_how_many_results_came_before
     assert "Agent payout at claims-bot has sent no results for 2 hours 6 minutes" in page
     assert "Before 15 results in the 7 days before No results for 2 hours 6 minutes the rule allows 30 minutes" in page
     assert "No values are stored" not in page
+
+
+def test_costs_are_those_of_when_it_was_judged_also_after_prices_have_changed(tmp_path: Path) -> None:
+    fleet(tmp_path, time.time_ns())
+    later = {model: {"input": 900, "output": 900} for model in PRICES}
+    config = Config.model_validate({"data_dir": str(tmp_path), "traces": {"prices": later}})
+    with serving(tmp_path, str(RULES), config=config) as site:
+        trace = _text(site, f"/traces/{trace_id(45)}")
+        session = _text(site, f"/sessions/{session_trace_id('default', 'trip-8').hex()}")
+    assert trace.count("cost 0.055") == 1
+    assert re.findall(r"cost (0\.\d+)", trace) == ["0.055"]
+    assert PRICES_CHANGED in trace
+    assert re.findall(r"cost (0\.\d+)", session) == ["0.28", *["0.055"] * 5]
+
+
+def test_a_cost_that_was_not_known_when_it_was_judged_is_not_made_up_afterwards(tmp_path: Path) -> None:
+    order = iter([(fleet_order(45), "trip-8")])
+    fill(tmp_path, order, load_rules([str(RULES)]))
+    config = Config.model_validate({"data_dir": str(tmp_path), "traces": {"prices": PRICES}})
+    with serving(tmp_path, str(RULES), config=config) as site:
+        page = _text(site, f"/traces/{trace_id(45)}")
+    assert "cost not known: none was stored when it was judged" in page
+    assert not re.findall(r"cost 0\.\d+", page)

@@ -2,16 +2,21 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import isclose
 from typing import NamedTuple
 
 from tracegrade.extract.conversation import Step, Talk
-from tracegrade.model.usage import CostOf, Usage
+from tracegrade.model.usage import CostOf, Usage, no_prices
+
+PRICES_CHANGED = "the prices have changed since it was judged, so single steps show no cost"
+NO_COST = "none was stored when it was judged"
 
 
 class Spent(NamedTuple):
     """What model calls used: their models, tokens that they read and wrote, and their cost.
 
-    Tokens are None where they were not recorded, ``cost`` where it is not known, and ``unknown`` says why.
+    Tokens are None where they were not recorded, ``cost`` where it is not known; ``unknown`` says why that, or the cost
+    of its parts, is not.
     """
 
     models: tuple[str, ...]
@@ -56,6 +61,19 @@ def spent(usages: Sequence[Usage], cost_of: CostOf) -> Spent:
 def spent_by(talks: Iterable[Talk], cost_of: CostOf) -> Spent:
     """What all model calls of `talks` used."""
     return spent([usage for talk in talks for step in talk.steps for usage in step.usages], cost_of)
+
+
+def spent_as_judged(talks: Iterable[Talk], prices: CostOf, cost: float | None) -> tuple[Spent, CostOf]:
+    """What all model calls of `talks` used, at the `cost` that was stored when they were judged.
+
+    Then the prices by which single steps are shown: `prices`, or none where these give another cost now.
+    """
+    used = spent_by(talks, prices)
+    if cost is None:
+        return used._replace(cost=None, unknown=used.unknown or NO_COST), no_prices
+    if used.cost is None or not isclose(used.cost, cost, rel_tol=1e-9):
+        return used._replace(cost=cost, unknown=PRICES_CHANGED), no_prices
+    return used, prices
 
 
 def shown_talks(talks: Sequence[Talk], cost_of: CostOf, most: int | None) -> list[ShownTalk]:

@@ -29,7 +29,7 @@ from tracegrade.web.pages.traces import heads_page
 from tracegrade.web.render import page
 from tracegrade.web.rights import tenant_of, token_of
 from tracegrade.web.sources import sources_of
-from tracegrade.web.talks import ShownTalk, Spent, shown_talks, spent, spent_by
+from tracegrade.web.talks import NO_COST, ShownTalk, Spent, shown_talks, spent, spent_as_judged
 from tracegrade.web.view import number_of
 from tracegrade.web.waterfall import WIDTH
 
@@ -93,7 +93,7 @@ def show(request: Request) -> Response:
         listed=turns[-_MOST_LISTED:],
         turns=shown,
         system=system,
-        total=spent([usage for head in heads for usage in head.usages], Prices(settings.prices)),
+        total=_spent_in(heads),
         run=run,
         calls=sum(head.call_count for head in heads),
         own_id=session_trace_id(heads[0].tenant, name).hex(),
@@ -170,14 +170,23 @@ def _conversation(
     return shown, list(system)
 
 
+def _spent_in(heads: Sequence[TraceHead]) -> Spent:
+    """What the model calls of these traces used together, at the costs that were stored when they were judged."""
+    used = spent([usage for head in heads for usage in head.usages], no_prices)
+    costs = [head.cost for head in heads if head.usages]
+    known = [cost for cost in costs if cost is not None]
+    if not costs or len(known) < len(costs):
+        return used._replace(unknown=NO_COST)
+    return used._replace(cost=sum(known), unknown="")
+
+
 def _turn(turn: ListedTurn, stored: TraceResult, settings: TracesSettings, caller: Caller) -> ShownTurn:
     rules = list(dict.fromkeys(item.pair.rule_id for item in stored.decisions if item.outcome == "fail"))
     if stored.values_are_gone:
-        return ShownTurn(turn, [], spent(turn.head.usages, no_prices), {}, rules, True)
+        return ShownTurn(turn, [], _spent_in([turn.head]), {}, rules, True)
     talks = conversation(extract_stored(stored, settings))
     if turn.number > 1:
         talks = [replace(talk, earlier=[]) for talk in talks]
-    prices = Prices(settings.prices)
-    used = spent_by(talks, prices)
+    used, prices = spent_as_judged(talks, Prices(settings.prices), stored.trace.cost)
     failing = failing_rules(stored.decisions)
     return ShownTurn(turn, shown_talks(seen_by(caller, talks), prices, _MAX_CALLS_OF_TURN), used, failing, rules, False)

@@ -49,7 +49,7 @@ from tracegrade.web.pages.traces import around
 from tracegrade.web.render import page
 from tracegrade.web.rights import check_right, token_of
 from tracegrade.web.sources import Sources, sources_of
-from tracegrade.web.talks import shown_talks, spent_by
+from tracegrade.web.talks import shown_talks, spent_as_judged
 from tracegrade.web.violations import Sentence, named_spans, sentences
 from tracegrade.web.waterfall import waterfall
 
@@ -244,7 +244,8 @@ def _values(
     lines = waterfall(seen_by(caller, extraction.trace.spans), extraction)
     shown = lines if everything else lines[:_MAX_LINES]
     unread = spans_not_read(extraction)
-    talks, prices = conversation(extraction), Prices(sources.config.traces.prices)
+    talks = conversation(extraction)
+    used, prices = spent_as_judged(talks, Prices(sources.config.traces.prices), stored.trace.cost)
     listed = unread if everything else unread[:_MAX_UNREAD]
     return {
         "head": stored.trace,
@@ -273,7 +274,7 @@ def _values(
         "hidden": len(lines) - len(shown),
         "failing": failing_rules(all_decisions),
         "talks": shown_talks(seen_by(caller, talks), prices, None if everything else _MAX_CALLS),
-        "spent": spent_by(talks, prices),
+        "spent": used,
         "may_download": caller.may("read-values"),
     }
 
