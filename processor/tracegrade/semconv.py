@@ -25,6 +25,7 @@ CONVERSATION_ID = "gen_ai.conversation.id"
 REQUEST_MODEL = "gen_ai.request.model"
 RESPONSE_MODEL = "gen_ai.response.model"
 FINISH_REASONS = "gen_ai.response.finish_reasons"
+SYSTEM_INSTRUCTIONS = "gen_ai.system_instructions"
 INPUT_MESSAGES = "gen_ai.input.messages"
 OUTPUT_MESSAGES = "gen_ai.output.messages"
 # At the end of an attribute's name: the value is stored elsewhere, and this refers to it. Source: pull request 490 of
@@ -252,8 +253,6 @@ SUITE_EXPECTED = "tracegrade.suite.expected"
 SUITE_EXIT_CODE = "tracegrade.suite.exit_code"
 SUITE_STDERR = "tracegrade.suite.stderr"
 SUITE_TRACE_IDS = "tracegrade.suite.trace_ids"
-# Of the conventions, and read by no dialect; kept of such a trace, so that it shows all that a model was told.
-SYSTEM_INSTRUCTIONS = "gen_ai.system_instructions"
 SUITE_ATTRIBUTES = frozenset(
     {
         CASE_ID,
@@ -264,7 +263,6 @@ SUITE_ATTRIBUTES = frozenset(
         SUITE_EXIT_CODE,
         SUITE_STDERR,
         SUITE_TRACE_IDS,
-        SYSTEM_INSTRUCTIONS,
     }
 )
 # What an agent's resource says of the run of a case that it is in, as its environment told it.

@@ -1,5 +1,6 @@
 """Conversations on the pages of a trace and of a session: folded, as text, whole over the pages of a session."""
 
+import json
 import re
 from html import unescape
 from pathlib import Path
@@ -9,10 +10,14 @@ import pytest
 from build.fleet import trace_id
 from build.shop import MS, SECOND, Writer, closed, fill, messages
 from build.site import Site, serving, text_of
+from tracegrade.codec.without_values import HIDDEN
+from tracegrade.extract.conversation import conversation
+from tracegrade.extract.extract import extract
 from tracegrade.model.session import session_trace_id
 from tracegrade.model.span import Resource
 from tracegrade.model.trace import Trace
 from tracegrade.rule.rule_set import RuleSet
+from tracegrade.web.masked import without_values
 
 _MARKUP = '<img src=x onerror="alert(1)"><script>alert(2)</script>'
 _AT_NS = 10**18
@@ -42,6 +47,26 @@ def test_content_is_text_and_never_markup(tmp_path: Path) -> None:
             assert "<img src=x" not in html
             assert "alert(2)</script>" not in html
             assert "&lt;script&gt;alert(2)" in html
+
+
+def test_system_instructions_are_the_system_prompt_once_and_hidden_without_the_right(tmp_path: Path) -> None:
+    writer = Writer(1, _AT_NS, Resource({"service.name": "s"}))
+    run = writer.agent("helper", "hi", "hello", "talk/1")
+    parts = json.dumps([{"type": "text", "content": text} for text in ("Be brief.", "Ask before you pay.")])
+    for _ in range(2):
+        writer.model(
+            run, MS, **{"gen_ai.system_instructions": parts, "gen_ai.input.messages": messages(("user", "hi"))}
+        )
+    writer.model(run, MS, **{"gen_ai.system_instructions": "Be kind."})
+    writer.done(run)
+    extraction = extract(closed(writer))
+    (talk,) = conversation(extraction)
+    assert talk.system == ["Be brief.\n\nAsk before you pay.", "Be kind."]
+    assert without_values(talk).system == [HIDDEN, HIDDEN]
+    fill(tmp_path, iter([(closed(writer), "talk/1")]))
+    with serving(tmp_path) as site:
+        for address in (f"/traces/{trace_id(1)}", f"/sessions/{session_trace_id('default', 'talk/1').hex()}"):
+            assert site.get(address).text.count("Ask before you pay.") == 1
 
 
 def test_a_long_text_is_folded_and_a_very_long_one_is_cut(tmp_path: Path) -> None:

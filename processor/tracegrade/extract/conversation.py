@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tracegrade.extract.extract import claim, model_named_by
 from tracegrade.extract.histories import beyond
 from tracegrade.extract.joining import join
-from tracegrade.extract.messages import ASSISTANT_ROLES, USER_ROLES
+from tracegrade.extract.messages import ASSISTANT_ROLES, USER_ROLES, read_messages
 from tracegrade.extract.reading import Dialect, Message
 from tracegrade.extract.registry import in_force
 from tracegrade.extract.token_usage import model_calls, run_around
@@ -23,6 +23,7 @@ from tracegrade.model.extraction import Extraction
 from tracegrade.model.span import Span
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.usage import Usage
+from tracegrade.semconv import SYSTEM_INSTRUCTIONS
 
 _SYSTEM_ROLES = ("system", "developer")
 
@@ -94,7 +95,8 @@ def conversation(extraction: Extraction) -> list[Talk]:
         by_run.setdefault(run_around(nested[0].span.span_id, parents, run_of), []).append(nested)
     if len(extraction.runs) == 1:
         by_run = {extraction.runs[0].span_id: chats}
-    return [_talk(run, by_run.get(run.span_id, []), usages) for run in extraction.runs]
+    known = {span.span_id.hex(): span for span in spans}
+    return [_talk(run, known.get(run.span_id), by_run.get(run.span_id, []), usages) for run in extraction.runs]
 
 
 def _chats(spans: Sequence[Span]) -> tuple[list[list[_Chat]], dict[bytes, bytes]]:
@@ -124,13 +126,17 @@ def _chats(spans: Sequence[Span]) -> tuple[list[list[_Chat]], dict[bytes, bytes]
     return outermost, {span_id: chat for span_id, chat in within.items() if chat}
 
 
-def _talk(run: AgentRun, chats: Sequence[Sequence[_Chat]], usages: dict[bytes, list[Usage]]) -> Talk:
+def _talk(run: AgentRun, own: Span | None, chats: Sequence[Sequence[_Chat]], usages: dict[bytes, list[Usage]]) -> Talk:
     told = _Told()
+    if own is not None:
+        told.instruct(own)
     earlier: list[Said] = []
     steps = [Step()]
     before: _Chat | None = None
     for nested in chats:
         chat = nested[0]
+        for each in nested:
+            told.instruct(each.span)
         if len(nested) > 1:  # else not: a history is read only where it goes beyond the one before
             chat = next((each for each in nested if each.dialect.inputs(each.span)), chat)
         if before is None:
@@ -192,6 +198,16 @@ class _Told:
         self.note(found)
         # An answer that the history repeats was told when it was given.
         return [said for said in found if not goes_on or said.role != "assistant"]
+
+    def instruct(self, span: Span) -> None:
+        """Add the system prompt that `span` holds apart from its messages, if it is another one."""
+        raw = span.attributes.get(SYSTEM_INSTRUCTIONS)
+        if raw is None:
+            return
+        texts = [message.text for message in read_messages(raw) if message.text]
+        text = "\n\n".join(texts) or (raw if isinstance(raw, str) and raw != "[]" else "")
+        if text.strip() and text not in self.system:
+            self.system.append(text)
 
     def note(self, told: Iterable[Said]) -> None:
         self._times.update((said.role, said.text.strip()) for said in told)

@@ -185,7 +185,7 @@ DIALECT: Dialect = Dialect(
             *(*_HANDED_FROM, *_HANDED_TO, s.TRANSFER_TARGET_NAME, s.TRANSFER_MODE),
         ),
         definitions=(s.TOOL_DEFINITIONS,),
-        messages=(s.INPUT_MESSAGES, s.OUTPUT_MESSAGES, *s.REFERENCES),
+        messages=(s.INPUT_MESSAGES, s.OUTPUT_MESSAGES, s.SYSTEM_INSTRUCTIONS, *s.REFERENCES),
     ),
     events=frozenset({s.INFERENCE_EVENT, s.MESSAGE_EVENT_CHOICE, s.PROMPT_EVENT, s.COMPLETION_EVENT, *_INPUT_EVENTS}),
     outputs=_outputs,
