@@ -104,10 +104,14 @@ def test_secrets_are_not_shown() -> None:
     assert shown == {"sasl.username": "judge", "sasl.password": "**********", "ssl.key.pem": "**********"}
 
 
-def test_members_are_named_after_the_instance_and_the_worker() -> None:
-    assert _settings(instance_id="a").member_id(2) == "a-2"
-    assert _settings().member_id(0) == f"{gethostname()}-0"
-    assert _settings(client={"group.protocol": "consumer"}).member_id(0) is None
+def test_members_are_named_after_the_instance_the_worker_and_what_they_read() -> None:
+    named = _settings(instance_id="a").member_id(2, ["spans", "logs"])
+    assert named is not None
+    assert named.startswith("a-2-")
+    assert _settings(instance_id="a").member_id(2, ["logs", "spans"]) == named
+    assert _settings(instance_id="a").member_id(2, ["logs", "spans", "metrics"]) != named
+    assert str(_settings().member_id(0, ["spans"])).startswith(f"{gethostname()}-0-")
+    assert _settings(client={"group.protocol": "consumer"}).member_id(0, ["spans"]) is None
 
 
 def test_clients_are_named_after_what_they_do_and_their_instance() -> None:

@@ -102,6 +102,26 @@ def test_what_was_answered_survives_kills_of_the_receiver_and_of_the_broker(
     assert server.stop() == 0
 
 
+def test_a_receiver_that_is_started_again_with_other_topics_forwards_those(
+    broker: Broker, downstream: Downstream, tmp_path: Path
+) -> None:
+    """The group knows it by its name, and without more would give it the partitions that it had."""
+    for number, prefix in enumerate(("before", "after"), start=1):
+        topics = {"traces_topic": f"{prefix}-spans", "logs_topic": f"{prefix}-logs"}
+        for topic in topics.values():
+            broker.create_topic(topic, PARTITIONS)
+        server = Server(
+            tmp_path,
+            journal={"kafka": {"brokers": [broker.address], **topics}},
+            store={"url": "postgresql+psycopg://tracegrade@127.0.0.1:1/none"},
+            exporters=exporter(downstream),
+        )
+        server.start(role="receive")
+        export(server.endpoints["grpc"], payload([otlp_span(number, 1)]))
+        eventually(lambda number=number: number in _spans(downstream.requests[TRACES]), "it downstream", every_s=0.2)
+        assert server.stop() == 0
+
+
 def test_what_comes_back_to_another_receiver_of_the_same_topic_is_a_loop(broker: Broker, tmp_path: Path) -> None:
     topics = {"traces_topic": "circle-spans", "logs_topic": "circle-logs"}
     for topic in topics.values():

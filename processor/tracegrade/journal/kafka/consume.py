@@ -145,7 +145,7 @@ class GroupConsumer:
             own["partition.assignment.strategy"] = "range"
         else:
             own["group.remote.assignor"] = "range"
-        if (member := settings.member_id(worker)) is not None:
+        if (member := settings.member_id(worker, self._topics)) is not None:
             own["group.instance.id"] = member
         return client_config(settings, f"judge-{worker}", usual, own) | {"error_cb": self._note_error}
 

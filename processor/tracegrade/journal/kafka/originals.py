@@ -72,7 +72,7 @@ class Originals:
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
         }
-        if (member := settings.member_id(0)) is not None:
+        if (member := settings.member_id(0, topics)) is not None:
             own["group.instance.id"] = member
         config = {**client_config(settings, group, usual, own), "error_cb": self._note}
         try:

@@ -1,6 +1,8 @@
 """Which brokers and topics are the journal, and how to reach them; loads no client."""
 
 import re
+from collections.abc import Iterable
+from hashlib import sha256
 from socket import gethostname
 from typing import Annotated, Self
 
@@ -133,6 +135,13 @@ class KafkaSettings(FileModel):
         """The ``client.id`` of what does this, unless ``client`` says another: ``tracegrade-ROLE-INSTANCE``."""
         return "-".join(filter(None, ("tracegrade", role, self._instance)))
 
-    def member_id(self, worker: int) -> str | None:
-        """The ``group.instance.id`` of the judge's worker `worker` (from 0); None when members have none."""
-        return f"{self.instance_id or gethostname()}-{worker}" if self.is_static else None
+    def member_id(self, worker: int, topics: Iterable[str]) -> str | None:
+        """The ``group.instance.id`` of the judge's worker `worker` (from 0) that reads `topics`; None without one.
+
+        A member that comes back within its session with the same id gets the partitions that it had, also where it
+        asks for other topics by now. So the id says which topics it reads.
+        """
+        if not self.is_static:
+            return None
+        reads = sha256("\n".join(sorted(topics)).encode()).hexdigest()[:8]
+        return f"{self.instance_id or gethostname()}-{worker}-{reads}"
