@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine
 from build.any_store import SERVICES, filled, filters
 from build.plain_sql import sql_heads, sql_results, sql_sessions
 from tracegrade.store import index
-from tracegrade.store.heads import NEWEST, count_heads, session_heads, session_sums, trace_heads
+from tracegrade.store.heads import NEWEST, count_heads, session_heads, session_sums, trace_heads, unjudged_sessions
 from tracegrade.store.open import reading
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import newest_of_each, results
@@ -59,6 +59,10 @@ def held(connection: Connection, result_filter: ResultFilter, limit: int) -> Non
             lambda last: session_sums(connection, result_filter, limit, before=last.number if last else NEWEST), limit
         )
         assert [(item.id, item.tenant, item.trace_count) for item in sums] == sql_sessions(connection, result_filter)
+        whole = session_heads(connection, ResultFilter(run=result_filter.run), 1000)
+        judged = {(head.session, head.tenant) for head in whole}
+        unjudged = [item for item in sums if (item.id, item.tenant) not in judged]
+        assert unjudged_sessions(connection, result_filter, limit) == unjudged[:limit]
 
 
 @_examples

@@ -17,6 +17,8 @@ from tracegrade.model.session import session_trace_id
 from tracegrade.model.span import Resource
 from tracegrade.model.trace import Trace
 from tracegrade.rule.rule_set import RuleSet
+from tracegrade.store.heads import unjudged_sessions
+from tracegrade.store.result_filter import ResultFilter
 from tracegrade.web.masked import without_values
 
 _MARKUP = '<img src=x onerror="alert(1)"><script>alert(2)</script>'
@@ -138,3 +140,29 @@ def test_the_turns_of_a_long_session_are_shown_over_several_pages(tmp_path: Path
         assert listed is not None
         assert "question-7." in text_of(site.get(unescape(listed[1]).partition("#")[0]).text)
     assert shown == set(range(1, 71))
+
+
+def test_a_session_that_no_rule_judged_is_in_the_list_with_its_page_and_only_of_its_tenant(tmp_path: Path) -> None:
+    of_two = [_turn(number, f"user {number}", "yes", "default" if number < 3 else "globex") for number in (1, 2, 3)]
+    _served(tmp_path, *of_two)
+    with serving(tmp_path) as site:
+        html = site.get("/sessions?since=2000-01-01&until=2100-01-01").text
+        _, _, listed = html.partition('id="not-judged"')
+        addresses = [unescape(found) for found in re.findall(r'href="(/sessions/[^"]+)"', listed)]
+        # The latest first; in each tenant the session is another one.
+        assert re.findall(r'>talk/1</a>.*?<td class="num">(\d)</td>', listed, re.DOTALL) == ["1", "2"]
+        assert "No rule with scope: session judged it." in text_of(site.get(addresses[1]).text)
+        assert "user 2" in site.get(addresses[1]).text
+        assert 'id="not-judged"' not in site.get("/sessions?since=2000-01-01&until=2100-01-01&outcome=fail").text
+        assert 'id="not-judged"' not in site.get("/sessions?since=2000-01-01&until=2001-01-01").text
+        with site.store("globex") as connection:
+            (sums,) = unjudged_sessions(connection, ResultFilter(), 10)
+        assert (sums.tenant, sums.trace_count) == ("globex", 1)
+
+
+def test_a_session_that_a_rule_judged_is_not_listed_as_one_that_none_did(tmp_path: Path) -> None:
+    _served(tmp_path, _turn(1, "user 1", "yes"), judged=True)
+    with serving(tmp_path) as site:
+        html = site.get("/sessions?since=2000-01-01&until=2100-01-01").text
+    assert ">talk/1</a>" in html
+    assert 'id="not-judged"' not in html

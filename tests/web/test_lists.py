@@ -83,7 +83,7 @@ class Shown:
         while following:
             answer = call(self.app, "GET", following)
             assert answer.status == 200, answer.body
-            html = answer.body.decode()
+            html = answer.body.decode().partition('id="not-judged"')[0]
             found = re.findall(rf'<th scope="row"><a href="{address}/([0-9a-f]{{32}})', html)
             older = re.search(r'href="([^"]+)" rel="next"', html)
             following = unescape(older[1]) if older else ""

@@ -16,6 +16,7 @@ from sqlalchemy import ColumnElement, Connection, Select, case, column, func, li
 
 from tracegrade.model.field_schema import FieldSpec, json_of
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.session import session_trace_id
 from tracegrade.model.usage import Tokens, Usage
 from tracegrade.store.database import in_parts, rows_in
 from tracegrade.store.index import numbers_of
@@ -32,6 +33,7 @@ _AGENT, _MODEL, _PROMPT_HASH, _INPUT, _OUTPUT = 1, 4, 5, 6, 7  # in a row of the
 _CACHE = 9  # from here on, where a cache was used: tokens read from it, and written to it
 _LARGE = ("judged", "spans", "decisions", "tool_calls")
 _AT_A_TIME = 100
+_MOST_SUMMED_UP = 10_000  # traces
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,3 +291,48 @@ def session_sums(connection: Connection, result_filter: ResultFilter, limit: int
         SessionSums(row[0], row[1], *map(int, row[2:]))
         for row in connection.execute(query.order_by(last.desc()).limit(limit))
     ]
+
+
+def unjudged_sessions(connection: Connection, result_filter: ResultFilter, limit: int) -> list[SessionSums]:
+    """The sessions that no rule judged as a whole, the latest first, at most `limit`.
+
+    They are summed up over the newest 10,000 traces that `result_filter` selects by service, tenant, session and times.
+    """
+    query = (
+        select(
+            *(
+                traces.c[name]
+                for name in ("session", "tenant", "span_count", "call_count", "start_ns", "end_ns", "number")
+            )
+        )
+        .where(traces.c.session.is_not(None), IS_TRACE, *of_traces(result_filter))
+        .order_by(traces.c.number.desc())
+    )
+    found: dict[tuple[str, str], SessionSums] = {}
+    for name, tenant, spans, calls, start_ns, end_ns, number in _newest(
+        connection, result_filter, query, _MOST_SUMMED_UP
+    ):
+        sums = found.setdefault((name, tenant), SessionSums(name, tenant, 0, 0, 0, start_ns, end_ns, number))
+        found[name, tenant] = SessionSums(
+            name,
+            tenant,
+            sums.trace_count + 1,
+            sums.span_count + spans,
+            sums.call_count + calls,
+            min(sums.start_ns, start_ns),
+            max(sums.end_ns, end_ns),
+            sums.number,
+        )
+    unjudged: list[SessionSums] = []
+    left = iter(found.values())
+    while len(unjudged) < limit and (some := list(islice(left, _AT_A_TIME))):
+        ids = {(sums.tenant, session_trace_id(sums.tenant, sums.id)): sums for sums in some}
+        chosen = (
+            database(connection).of_ids([id_ for _, id_ in ids]),
+            traces.c.run == result_filter.stored_as,
+            _IS_SESSION,
+        )
+        for row in connection.execute(select(traces.c.tenant, traces.c.trace_id).where(*chosen)):
+            ids.pop((row.tenant, bytes(row.trace_id)), None)
+        unjudged += ids.values()
+    return unjudged[:limit]

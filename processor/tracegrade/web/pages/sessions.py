@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlalchemy import Connection
 from starlette.exceptions import HTTPException
@@ -18,7 +19,7 @@ from tracegrade.model.trace_result import TraceResult
 from tracegrade.model.usage import no_prices
 from tracegrade.queries.lists import judged_sessions_page, traces_page
 from tracegrade.rule.prices import Prices
-from tracegrade.store.heads import TraceHead, heads_of
+from tracegrade.store.heads import TraceHead, heads_of, unjudged_sessions
 from tracegrade.store.named import trace_id_named
 from tracegrade.store.read import stored_traces
 from tracegrade.store.result_filter import ResultFilter
@@ -35,6 +36,7 @@ from tracegrade.web.waterfall import WIDTH
 
 _AT_A_TIME = 30
 _MOST_LISTED = 500
+_MOST_NOT_JUDGED = 50
 _MAX_CALLS_OF_TURN = 50
 _LEAST = 8.0
 
@@ -64,7 +66,16 @@ class ShownTurn:
 
 def show_all(request: Request) -> Response:
     """One page of sessions, newest first; ``before`` continues after the one of that number."""
-    return heads_page(request, "Sessions", judged_sessions_page)
+    return heads_page(request, "Sessions", judged_sessions_page, _not_judged)
+
+
+def _not_judged(connection: Connection, chosen: ResultFilter) -> dict[str, Any]:
+    """The sessions that no rule judged, with the trace ids of their own; none where results are asked for."""
+    if chosen.asks_for_results:
+        return {}
+    found = unjudged_sessions(connection, chosen, _MOST_NOT_JUDGED + 1)
+    not_judged = [(session_trace_id(sums.tenant, sums.id).hex(), sums) for sums in found[:_MOST_NOT_JUDGED]]
+    return {"not_judged": not_judged, "more_not_judged": len(found) > _MOST_NOT_JUDGED}
 
 
 def show(request: Request) -> Response:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 from sqlalchemy import Connection
 from starlette.exceptions import HTTPException
@@ -60,13 +61,20 @@ def show(request: Request) -> Response:
 
 
 def heads_page(
-    request: Request, title: str, find: Callable[[Connection, ResultFilter, int, str | None], Page[TraceHead]]
+    request: Request,
+    title: str,
+    find: Callable[[Connection, ResultFilter, int, str | None], Page[TraceHead]],
+    beside: Callable[[Connection, ResultFilter], dict[str, Any]],
 ) -> Response:
-    """One page of a list of sessions; ``before`` continues after the one of that number."""
+    """One page of a list of sessions; ``before`` continues after the one of that number.
+
+    What `beside` gives is shown below the first page of what its filters leave.
+    """
     sources, view = sources_of(request), view_of(request, (*FILTERS, "outcome", "run"))
     before = number_of(request, "before", NEWEST)
     with sources.store() as connection:
         found = find(connection, view.result_filter, _AT_A_TIME, cursor_of(before))
+        more = beside(connection, view.result_filter) if before == NEWEST else {}
         choices = filter_choices(connection, sources.rule_set(), view.run) | {"outcome": list(OUTCOMES)}
     return page(
         request,
@@ -77,6 +85,7 @@ def heads_page(
         heads=found.items,
         older=view.address(before=str(found.items[-1].number)) if found.next is not None else None,
         newest=view.address() if before < NEWEST else None,
+        **more,
     )
 
 
