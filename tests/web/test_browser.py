@@ -366,7 +366,33 @@ def test_times_are_utc_in_the_source_and_the_readers_on_the_screen(shop: Site, c
         assert re.search(shown, time_shown.inner_text()), time_shown.inner_text()
         assert f"{at:%Y-%m-%d %H:%M:%S} UTC" in (time_shown.get_attribute("title") or "")
         assert not opened.locator(".utc").first.is_visible()
+        assert opened.locator("header .zone").first.inner_text() == "Asia/Tokyo"
         context.close()
+
+
+def test_on_a_telephone_the_head_is_one_row_with_a_menu(shop: Site, chrome: "Browser") -> None:
+    context = chrome.new_context(java_script_enabled=False, viewport={"width": 400, "height": 800})
+    opened = context.new_page()
+    opened.goto(shop.url)
+    assert (opened.locator("header.top").bounding_box() or {})["height"] <= 56
+    link = opened.get_by_role("link", name="Alerts", exact=True)
+    assert not link.is_visible()
+    opened.get_by_text("Menu", exact=True).click()
+    link.click()
+    assert opened.url == f"{shop.url}/alerts"
+    context.close()
+
+
+def test_the_columns_chosen_are_remembered(shop: Site, chrome: "Browser") -> None:
+    context = chrome.new_context()
+    opened = context.new_page()
+    opened.goto(f"{shop.url}/traces")
+    opened.get_by_text("Filter and columns").click()
+    opened.get_by_label("Spans", exact=True).check()
+    opened.get_by_role("button", name="Apply").click()
+    opened.goto(f"{shop.url}/traces")
+    assert "Spans" in opened.locator("thead").inner_text()
+    context.close()
 
 
 def test_it_works_without_the_script(shop: Site, chrome: "Browser") -> None:

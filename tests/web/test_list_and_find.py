@@ -8,7 +8,7 @@ from contextlib import closing
 from html import unescape
 from pathlib import Path
 from urllib.parse import quote
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -18,6 +18,7 @@ from build.shop import fill
 from build.site import Site, serving, text_of
 from tracegrade.config import Config
 from tracegrade.rule.load import load_rules
+from tracegrade.web.pages.traces import short_ids
 
 _COST = "sum(c.input_tokens * 10 + c.output_tokens * 40)"
 _TOKENS = "sum(c.input_tokens + c.output_tokens)"
@@ -65,6 +66,8 @@ _RUNS = "JOIN agent_runs AS c ON c.trace = t.number"
     [
         ("sort=duration", "", "", "t.end_ns - t.start_ns DESC, t.number DESC"),
         ("sort=duration.asc", "", "", "t.end_ns - t.start_ns, t.number"),
+        ("sort=started", "", "", "t.start_ns DESC, t.number DESC"),
+        ("sort=started.asc", "", "", "t.start_ns, t.number"),
         ("sort=calls", "", "", "t.call_count DESC, t.number DESC"),
         ("sort=tokens", _RUNS, "", f"{_TOKENS} DESC, t.number DESC"),
         ("duration=5..", "", "AND t.end_ns - t.start_ns >= 5000000000", "t.number DESC"),
@@ -116,7 +119,7 @@ def test_more_than_are_sorted_are_said_to_be_left_out(site: Site, monkeypatch: p
 @each(
     ("query", "message"),
     [
-        ("sort=colour", "sort: expected one of duration, calls, tokens, cost, outcome, or with '.asc', found 'colour'"),
+        ("sort=colour", "sort: expected one of duration, calls, tokens, cost, started, outcome, or with '.asc'"),
         ("columns=agent&columns=colour", "columns: expected some of agent, release,"),
         ("duration=nan", "duration: expected 5.., ..5 or 1..5, found 'nan'"),
         ("tokens=5..1", "tokens: expected 5.., ..5 or 1..5, found '5..1'"),
@@ -138,8 +141,52 @@ def test_the_list_without_any_filter_leads_on_too(site: Site) -> None:
 def test_columns_are_chosen_and_kept_in_further_addresses(site: Site) -> None:
     html = site.get("/traces?tenant=default&columns=release&columns=prompt&columns=session&outcome=fail").text
     row = text_of(next(row for row in re.findall(r"<tr>.*?</tr>", html, re.DOTALL) if trace_id(17) in row))
-    assert row.endswith("1.0 trip-3 Book order 17: to Oslo, window seat, for default.")
+    assert row.endswith(" 1.0 trip-3")
+    assert row.startswith(
+        "invoke_agent router Book order 17: to Oslo, window seat, for default. a100…00000011 travel-bot"
+    )
     assert "columns=release%2Cprompt%2Csession" in html
+
+
+def test_rows_are_told_apart_by_prompt_id_and_tenant(site: Site) -> None:
+    html = site.get("/traces?rule=charge-failed").text
+    rows = [text_of(row) for row in re.findall(r'<th scope="row">.*?</th>', html, re.DOTALL)]
+    assert len(set(rows)) == len(rows) > 10
+    assert {row.split()[-1] for row in rows} == {"default", "globex"}
+    assert 'title="Tenant">globex</span>' in site.get("/sessions?since=1970-01-01T00:00:00Z").text
+
+
+@each(
+    ("ids", "shown"),
+    [
+        (["5b8e9d3c17a0f2e1", "00e1f2a3b4c5d6e7"], ["5b8e9d3c", "00e1f2a3"]),
+        (["a100000000000011", "a100000000000012"], ["a100…00000011", "a100…00000012"]),
+        (["a1000000100000001", "a1000000200000001"], ["a1000000100000001", "a1000000200000001"]),
+    ],
+)
+def test_ids_are_cut_where_they_still_differ(ids: list[str], shown: list[str]) -> None:
+    assert [*map(short_ids(ids), ids)] == shown
+
+
+def test_the_columns_chosen_last_are_those_of_a_list_that_names_none(site: Site) -> None:
+    request = Request(f"{site.url}/traces", headers={"Cookie": "columns=spans.nothing"})
+    with urlopen(request) as answer:
+        heads = re.findall(r'<th scope="col"[^>]*>(?:<a[^>]*>)?([A-Z][a-z]+)', answer.read().decode())
+    assert heads == ["Trace", "Results", "Started", "Spans"]
+
+
+def test_the_list_says_in_which_order_it_is(site: Site) -> None:
+    html = site.get("/traces").text
+    assert "Traces in the order in which they were stored, the last first. Sort by start" in text_of(html)
+    assert "Costs are in the currency of your traces.prices" in text_of(html)
+
+
+def test_a_trace_is_found_by_the_words_of_its_prompt(site: Site) -> None:
+    with urlopen(f"{site.url}/find?q={quote('ORDER 17: to oslo, window seat, for default')}") as answer:
+        assert answer.url.startswith(f"{site.url}/traces/{trace_id(17)}")
+    page = text_of(site.get("/find?q=window%20seat").text)
+    assert "Prompts Book order" in page
+    assert "The newest 10; write more to find others." in page
 
 
 def test_a_chip_takes_its_filter_away(site: Site) -> None:

@@ -173,6 +173,17 @@ def test_every_read_that_is_said_to_show_values_is_there() -> None:
     assert {param.values[0] for param in READS} >= SHOWS
 
 
+def test_a_prompt_is_found_only_by_those_who_may_read_it(place: Place) -> None:
+    address = f"/find?q={PLANTED}"
+    found = text_of(place.call("read-values", "GET", address).body.decode())
+    assert "Prompts" in found
+    hidden = place.call("read", "GET", address)
+    assert hidden.status == 200
+    page = text_of(hidden.body.decode())
+    assert "Nothing has this name." in page
+    assert "prompt" not in page
+
+
 def test_who_may_see_values_sees_them(place: Place) -> None:
     roles: tuple[Role, ...] = ("read-values", "admin")
     for role in roles:

@@ -1,5 +1,6 @@
 import re
 import time
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,17 @@ def test_what_could_not_be_judged_is_said_with_its_service_and_why(tmp_path: Pat
     assert "travel-bot" in said
     assert "× 6" in said
     assert "were not recorded" in said or "was not recorded" in said
+
+
+def test_counts_lead_to_what_they_count(tmp_path: Path) -> None:
+    with serving(tmp_path, str(RULES), config=fleet(tmp_path, time.time_ns())) as site:
+        overview = site.get("/?tenant=default").text
+        rule = site.get("/rules/charged-amount?tenant=default").text
+        link = re.search(r'<a href="([^"]+)">6 not evaluable</a>', rule)
+        assert link is not None
+        counted = site.get(unescape(link[1])).text
+        broken = text_of(site.get("/rules/seat-not-held?tenant=default").text)
+    assert re.search(r'<b class="bad"><a href="/alerts\?tenant=default">\d+</a></b>', overview)
+    assert re.search(r'<b class="bad"><a href="/traces\?tenant=default&amp;outcome=fail">\d+</a></b>', overview)
+    assert counted.count('<th scope="row">') == 6
+    assert re.search(r"Fails by agent .* booking travel-bot 1\.2 ", broken)

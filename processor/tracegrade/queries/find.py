@@ -1,4 +1,4 @@
-"""What a text names: ids by their beginning, and names of rules, tools, agents, services and releases."""
+"""What a text names: ids by their beginning, names of rules, tools, agents, services and releases, and prompts."""
 
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -11,7 +11,7 @@ from tracegrade.store.schema import LIVE, incidents, traces
 from tracegrade.store.tallies import names_of
 
 NamedKind: TypeAlias = Literal[
-    "trace", "session", "span", "result", "incident", "rule", "agent", "service", "release", "tool"
+    "trace", "session", "span", "result", "incident", "rule", "agent", "service", "release", "tool", "prompt"
 ]
 
 SHORTEST_ID = 4
@@ -29,17 +29,18 @@ _IN_LISTS: dict[NamedKind, list[tuple[Column[Any], int]]] = {
 
 
 class Named(NamedTuple):
-    """One thing with that name; ``head`` is the trace that it is in, or the session that it is, where it is one."""
+    """One thing with that name; ``head``: the trace that it is in, or the session that it is. A prompt is a value."""
 
     kind: NamedKind
     name: str
     head: TraceHead | None = None
 
 
-def find(connection: Connection, rule_ids: Iterable[str], written: str) -> list[Named]:
+def find(connection: Connection, rule_ids: Iterable[str], written: str, *, prompts: bool) -> list[Named]:
     """What `written` names among what was judged live, at most `MOST` of a kind; [] for an empty text.
 
-    Spans, results and tools are looked for in the newest 20,000 traces.
+    Spans, results, tools and prompts are looked for in the newest 20,000 traces; prompts by their first words, and only
+    with `prompts`, for callers who may read values.
     """
     text = written.strip()
     if not text:
@@ -64,6 +65,8 @@ def find(connection: Connection, rule_ids: Iterable[str], written: str) -> list[
     for kind in _IN_LISTS:
         if kind == "tool" or len(text) >= SHORTEST_ID:
             found += _in_lists(connection, kind, text)
+    if prompts and len(text) >= SHORTEST_ID:
+        found += _prompts(connection, text)
     return found
 
 
@@ -101,6 +104,22 @@ def _sessions(connection: Connection, text: str) -> list[Named]:
     return [Named("session", head.session or "", head) for head in heads]
 
 
+def _prompts(connection: Connection, text: str) -> list[Named]:
+    """The newest traces whose first prompt holds `text` in its first words, in any case."""
+    heads = _heads(
+        connection,
+        traces.c.number > _newest(connection) - _MOST_LOOKED_AT,
+        func.lower(traces.c.prompt).contains(text.lower(), autoescape=True),
+        traces.c.run == LIVE,
+        IS_TRACE,
+    )
+    return [Named("prompt", head.prompt or "", head) for head in heads]
+
+
+def _newest(connection: Connection) -> int:
+    return connection.execute(select(func.max(traces.c.number))).scalar() or 0
+
+
 def _heads(connection: Connection, *chosen: Any) -> list[TraceHead]:
     numbers = select(traces.c.number).where(*chosen).order_by(traces.c.number.desc()).limit(MOST)
     return heads_numbered(connection, connection.execute(numbers).scalars().all())
@@ -108,7 +127,7 @@ def _heads(connection: Connection, *chosen: Any) -> list[TraceHead]:
 
 def _in_lists(connection: Connection, kind: NamedKind, text: str) -> list[Named]:
     """Names in the lists of the newest traces, each with the newest trace that has it."""
-    newest = connection.execute(select(func.max(traces.c.number))).scalar() or 0
+    newest = _newest(connection)
     found: dict[str, int] = {}
     for column, place in _IN_LISTS[kind]:
         query = select(traces.c.number, column).where(

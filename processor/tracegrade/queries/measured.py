@@ -1,7 +1,7 @@
 """Traces filtered and sorted by what they took, in pages: the list of the page.
 
-In order of time everything is listed. Sorted by anything else, the newest `MOST_SORTED` traces that the filters leave
-are: what they took is in no index.
+In order of storing everything is listed. Sorted by anything else, the newest `MOST_SORTED` traces that the filters
+leave are: what they took is in no index.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from tracegrade.store.schema import traces
 MOST_SORTED = 10_000
 """How many traces are sorted."""
 
-SORTS: Mapping[str, ColumnElement[Any]] = {**MEASURES, "outcome": BADNESS}
+SORTS: Mapping[str, ColumnElement[Any]] = {**MEASURES, "started": traces.c.start_ns, "outcome": BADNESS}
 """By what a list can be sorted."""
 
 
@@ -35,7 +35,7 @@ class MeasuredChoice:
     """Which traces, in which order.
 
     ``within``: bounds by the names of `MEASURES`; a trace of which it is not known is left out. ``sort``: one of
-    `SORTS`, the greatest or worst first; "" for the order of time, newest first. ``ascending`` turns it round.
+    `SORTS`, the greatest or worst first; "" for the order of storing, the last first. ``ascending`` turns it round.
     """
 
     result_filter: ResultFilter
@@ -57,7 +57,7 @@ class MeasuredChoice:
 class MeasuredPage:
     """A part of the list. ``next`` is the place of the part after it, None at the end.
 
-    ``sorted_of`` is how many traces were sorted, None in order of time; ``all_sorted`` says that these are all.
+    ``sorted_of`` is how many traces were sorted, None in order of storing; ``all_sorted`` says that these are all.
     """
 
     items: Sequence[TraceHead]

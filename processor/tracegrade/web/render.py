@@ -89,7 +89,8 @@ def page(
     shown = next((section for path, section in _WITHIN.items() if shown.startswith(path)), shown)
     fitting = (path for path in (section.address for section in SECTIONS) if shown.startswith(path) and path != "/")
     current = next(fitting, shown)
-    seen = NAVIGATION if caller_in(request.scope) is not None else {}
+    caller = caller_in(request.scope)
+    seen = NAVIGATION if caller is not None else {}
     link = str if view is None else view.section
     sections, siblings = [], []
     for name, of in seen.items():
@@ -100,6 +101,7 @@ def page(
             siblings = linked
     signed_in = any(name.endswith("tracegrade") for name in request.cookies)
     values |= {"view": view, "sections": sections, "siblings": siblings, "signed_in": signed_in}
+    values["reads_values"] = caller is not None and caller.may("read-values")
     text = _environment().get_template(template).render(values)
     return HTMLResponse(text, status)
 

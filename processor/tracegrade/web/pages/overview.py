@@ -16,9 +16,10 @@ from tracegrade.store.heads import count_heads
 from tracegrade.store.incidents import recent_incidents
 from tracegrade.store.rule_texts import judgements
 from tracegrade.store.tallies import begins_ns, tallies
-from tracegrade.web.charts.trends import share_bar, trend, volume
+from tracegrade.web.charts.trends import trend, volume
 from tracegrade.web.failures import failures
 from tracegrade.web.incidents import shown_incidents
+from tracegrade.web.places import places
 from tracegrade.web.render import page
 from tracegrade.web.rights import token_of
 from tracegrade.web.sources import sources_of
@@ -27,7 +28,6 @@ from tracegrade.web.view import FILTERS, View, Window, filter_choices, view_of
 _FAILURES = 10
 _INCIDENTS = 10
 _MOST_COUNTED = 5000
-_PLACES = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +52,6 @@ class RuleRow:
     def is_fine(self) -> bool:
         """Whether nothing of it needs attention: no alert fires, and all its results, if there are any, pass."""
         return not self.alerts and self.tally.passed == self.tally.results
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Outcomes of one agent of one release of a service."""
-
-    service: str
-    agent: str
-    release: str
-    tally: Tally
-    bar: Markup
 
 
 def show(request: Request) -> Response:
@@ -126,7 +115,7 @@ def show(request: Request) -> Response:
         rows=[row for row in rows if not row.is_fine],
         fine=[row for row in rows if row.is_fine],
         without=sum(row.tally.results == 0 for row in rows),
-        places=_places(by_place),
+        places=places(by_place),
         kind="Sessions" if of_sessions else "Traces",
         traces=sum(came.values()) if chosen is None else min(chosen, _MOST_COUNTED),
         more=chosen is not None and chosen > _MOST_COUNTED,
@@ -171,9 +160,3 @@ def _rows(
             changes.get(rule_id, 0),
             sum(alert.rule_id == rule_id for alert in alerts),
         )
-
-
-def _places(found: dict[tuple[str, ...], Tally]) -> list[Place]:
-    """The places with the most fails, the most first."""
-    most = sorted(found.items(), key=lambda item: (-item[1].failed, -item[1].results))[:_PLACES]
-    return [Place(service, agent, release, tally, share_bar(tally)) for (service, agent, release), tally in most]

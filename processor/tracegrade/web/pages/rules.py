@@ -31,6 +31,7 @@ from tracegrade.web.budgets import shown_budgets
 from tracegrade.web.charts.trends import trend
 from tracegrade.web.failures import failures
 from tracegrade.web.incidents import shown_incidents
+from tracegrade.web.places import places
 from tracegrade.web.render import page
 from tracegrade.web.rights import token_of
 from tracegrade.web.sources import sources_of
@@ -88,6 +89,9 @@ def show(request: Request) -> Response:
             for chosen in (replace(result_filter, with_backfilled=False), replace(result_filter, run=BACKFILL))
         )
         tally = tallies(connection, result_filter, incomplete=counting, one_form=True).get((), NO_RESULTS)
+        by_place = tallies(
+            connection, result_filter, ["service", "agent", "release"], incomplete=counting, one_form=True
+        )
         backfills = stored_backfills(connection, rule_id, view.chosen.get("tenant"))
         failed = failures(connection, result_filter, _FAILURES, token_of(request))
         with_slo = [rule] if rule is not None and rule in with_objectives(sources.rule_set()) else []
@@ -119,6 +123,7 @@ def show(request: Request) -> Response:
         backfills=backfills,
         afterwards=total(afterwards.values()),
         failures=failed,
+        places=places(by_place),
         budgets=budgets,
         incidents=shown_incidents(incidents, silences, time.time_ns()),
         may_run=token_of(request).may("run"),

@@ -1,6 +1,6 @@
 """``/traces``: the traces that the address chooses, newest first or sorted, with the columns that it names."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
@@ -24,22 +24,24 @@ from tracegrade.web.sources import sources_of
 from tracegrade.web.view import DEFAULT_RANGE, FILTERS, HOW_LISTED, View, filter_choices, number_of, view_of
 
 _AT_A_TIME = 50
+_COOKIE = "columns"  # as static/columns.js writes it
 
 COLUMNS = ("agent", "release", "session", "prompt", "calls", "tokens", "cost", "duration", "spans", "closed")
-"""The columns that can be chosen."""
-_USUAL = "agent,calls,tokens,cost,duration"
+"""The columns that can be chosen; the prompt is a line below the name."""
+_USUAL = "agent,prompt,calls,tokens,cost,duration"
 _OF_LIST = (*FILTERS, "session", "outcome", "run", "close_reason", *MEASURES, *HOW_LISTED)
 
 
 def show(request: Request) -> Response:
     """One page of traces. ``before`` continues after the trace of that number, ``skip`` after as many sorted ones."""
     sources, view = sources_of(request), view_of(request, _OF_LIST)
-    columns = _columns(view)
+    columns = _columns(request, view)
     place = _place(request, view)
     with sources.store() as connection:
         found = listed(connection, view, place)
         choices = filter_choices(connection, sources.rule_set(), view.run) | {"outcome": list(OUTCOMES)}
     here = _query_of(view, place)
+    short = short_ids([head.trace_id for head in found.items])
     return page(
         request,
         "traces.html",
@@ -51,6 +53,7 @@ def show(request: Request) -> Response:
         columns=columns,
         sorts=SORTS,
         sort=_sort(view),
+        short_id=short,
         found=replace(found, items=seen_by(token_of(request), found.items)),
         address_in_list=lambda head: trace_address(
             head.trace_id, head.tenant, view.run, rule=view.chosen.get("rule"), **{"list": here}
@@ -82,7 +85,7 @@ def heads_page(
         title=title,
         view=view,
         choices=choices,
-        heads=found.items,
+        heads=seen_by(token_of(request), found.items),
         older=view.address(before=str(found.items[-1].number)) if found.next is not None else None,
         newest=view.address() if before < NEWEST else None,
         **more,
@@ -130,8 +133,25 @@ def around(connection: Connection, request: Request) -> tuple[str | None, str | 
     return back, previous, following
 
 
-def _columns(view: View) -> list[str]:
-    asked = view.chosen.get("columns", _USUAL).split(",")
+def short_ids(ids: Sequence[str]) -> Callable[[str], str]:
+    """Give a function that abbreviates these ids so that they differ: to their beginning, or to both ends.
+
+    Ids whose first 6 characters differ are cut after 8, as everywhere; those of one beginning show 4 and the last 8.
+    """
+    different = len({*ids})
+    if len({id_[:6] for id_ in ids}) == different:
+        return lambda id_: id_[:8]
+    if len({id_[-8:] for id_ in ids}) == different:
+        return lambda id_: f"{id_[:4]}…{id_[-8:]}"
+    return str
+
+
+def _columns(request: Request, view: View) -> list[str]:
+    """Those that the address names, else those that the reader last chose, which the page's script remembers."""
+    if "columns" not in view.chosen:
+        last = request.cookies.get(_COOKIE, "").split(".")
+        return [name for name in COLUMNS if name in last] or _USUAL.split(",")
+    asked = view.chosen["columns"].split(",")
     if unknown := [name for name in asked if name not in COLUMNS]:
         raise HTTPException(400, f"columns: expected some of {', '.join(COLUMNS)}, found {unknown[0][:100]!r}")
     return [name for name in COLUMNS if name in asked]

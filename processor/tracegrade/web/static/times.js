@@ -23,6 +23,7 @@ const showTimes = (root) => {
     time.title = `${time.dateTime.replace("T", " ").replace("Z", " UTC")}${isRecent ? ` · ${local} here` : ""}`;
   }
   for (const word of root.querySelectorAll(".utc")) word.hidden = true;
+  for (const word of root.querySelectorAll(".zone")) word.textContent = zone.resolvedOptions().timeZone;
 };
 
 showTimes(document);
