@@ -11,8 +11,8 @@ from itertools import chain
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evidence import Evidence, Score, SubjectFacts, TraceContext
 from tracegrade.evaluate.following import Begin, following
+from tracegrade.evaluate.not_evaluable_reasons import sentence
 from tracegrade.evaluate.registry import packages
-from tracegrade.evaluate.unknown import sentence
 from tracegrade.extract.extract import extract
 from tracegrade.extract.trace_context import ExtractionContext, SessionContext, SubjectContext
 from tracegrade.match.select import Match, match_session, match_trace

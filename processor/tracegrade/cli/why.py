@@ -181,7 +181,7 @@ def _print_head(stored: "TraceResult", rule_set: "RuleSet", judged_alike: bool) 
 
 
 def _print_late(arrivals: "Iterable[LateArrival]") -> None:
-    from tracegrade.assemble.dispositions import CAME_TOO_LATE, TOO_LATE
+    from tracegrade.assemble.dispositions import reason_text
 
     by_reason: dict[str, list[LateArrival]] = {}
     for arrival in arrivals:
@@ -190,7 +190,7 @@ def _print_late(arrivals: "Iterable[LateArrival]") -> None:
         found = ((sum(a.spans for a in some), "span"), (sum(a.log_records for a in some), "log record"))
         what = " and ".join(count(number, name) for number, name in found if number)
         times = " to ".join(dict.fromkeys(f"{time_text(a.received_ns)} UTC" for a in (some[0], some[-1])))
-        why = CAME_TOO_LATE if reason == TOO_LATE else f"came beyond {reason}"
+        why = reason_text(reason, f"came beyond {reason}")
         print_line(f"  {what} not judged: {why}, {times}")
 
 

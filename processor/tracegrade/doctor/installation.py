@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from tracegrade.assemble.dispositions import CAME_TOO_LATE, DROPPED, TOO_LATE
+from tracegrade.assemble.dispositions import DROPPED, TOO_LATE, reason_text
 from tracegrade.config import Config
 from tracegrade.display import count, time_text
 from tracegrade.doctor.finding import Finding, Level
@@ -152,7 +152,7 @@ def processes(folder: DataFolder) -> Iterator[Finding]:
         if not spans or (fate, reason) == (DROPPED, "ignored_scope"):
             continue
         if fate == TOO_LATE:
-            text = f"{spans} spans since its start {CAME_TOO_LATE} and were not judged"
+            text = f"{spans} spans since its start {reason_text(fate, reason)} and were not judged"
             advice = "the check 'arrivals' shows which service is late; set traces.reopen_for higher"
             yield Finding("too late", "warning", "", text, advice, {"spans": spans})
         elif fate == DROPPED:

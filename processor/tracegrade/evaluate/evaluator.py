@@ -17,8 +17,9 @@ from tracegrade.evaluate.criteria.compile import LITERAL, MATCHERS
 from tracegrade.evaluate.criteria.parameters import NotedSettings, ParameterModel
 from tracegrade.evaluate.errors import ErrorType, EvaluatorError
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
+from tracegrade.evaluate.not_evaluable_reasons import sentence
 from tracegrade.evaluate.pairing.by_name import PairingWord
-from tracegrade.evaluate.unknown import answer_or_unknown, redacted_names, sentence, unknown_parts
+from tracegrade.evaluate.unknown import answer_or_unknown, redacted_names, unknown_parts
 from tracegrade.model.evaluation import Pairing
 from tracegrade.model.range import Range
 from tracegrade.model.stand_ins import is_hashed

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tracegrade.cel.expression import CelExpression
 from tracegrade.evaluate.following import Begin, begin
-from tracegrade.evaluate.unknown import sentence
+from tracegrade.evaluate.not_evaluable_reasons import sentence
 from tracegrade.match.case_choice import choose
 from tracegrade.match.facts import FactReader, Facts, session_facts
 from tracegrade.match.index import Index, indexes

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tracegrade.evaluate.constraints.sides import rule_of
 from tracegrade.evaluate.following import begin
-from tracegrade.evaluate.unknown import sentence
+from tracegrade.evaluate.not_evaluable_reasons import sentence
 from tracegrade.match.facts import FactReader, Facts, session_facts
 from tracegrade.match.select import explain, explain_session, session_subject, subjects_of
 from tracegrade.model.extraction import Extraction

@@ -26,7 +26,7 @@ from tracegrade.evaluate.constraints.forms import (
 )
 from tracegrade.evaluate.constraints.sides import Selected, tools_named, words_of
 from tracegrade.evaluate.evidence import Evidence
-from tracegrade.evaluate.unknown import sentence
+from tracegrade.evaluate.not_evaluable_reasons import sentence
 from tracegrade.evaluate.wording import agreeing, listed, numbered, times
 from tracegrade.model.tool_call import ToolCall
 

@@ -32,7 +32,8 @@ from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Justification, Score
 from tracegrade.evaluate.handoffs_made import handoffs_made
 from tracegrade.evaluate.json_values import json_text
-from tracegrade.evaluate.unknown import sentence, unknown_parts
+from tracegrade.evaluate.not_evaluable_reasons import sentence
+from tracegrade.evaluate.unknown import unknown_parts
 from tracegrade.evaluate.wording import listed
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tri import Unknown

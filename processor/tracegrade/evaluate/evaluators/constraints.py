@@ -64,8 +64,8 @@ from tracegrade.evaluate.constraints.wording import (
 from tracegrade.evaluate.criteria.parameters import Concurrency, DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Justification, Score
+from tracegrade.evaluate.not_evaluable_reasons import sentence
 from tracegrade.evaluate.timeline import Timeline
-from tracegrade.evaluate.unknown import sentence
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.range import Range

@@ -31,8 +31,9 @@ from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import ToolName
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
+from tracegrade.evaluate.not_evaluable_reasons import sentence
 from tracegrade.evaluate.timeline import Timeline
-from tracegrade.evaluate.unknown import sentence, unknown_parts
+from tracegrade.evaluate.unknown import unknown_parts
 from tracegrade.evaluate.wording import listed, numbered
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue

@@ -26,7 +26,8 @@ from tracegrade.evaluate.grounding.claims import KINDS, Claim, Kind, claims, nam
 from tracegrade.evaluate.grounding.numbers import readings
 from tracegrade.evaluate.grounding.sources import Source, Sources
 from tracegrade.evaluate.json_values import json_text
-from tracegrade.evaluate.unknown import answer_or_unknown, sentence, undecided, unknown_parts
+from tracegrade.evaluate.not_evaluable_reasons import sentence
+from tracegrade.evaluate.unknown import answer_or_unknown, undecided, unknown_parts
 from tracegrade.evaluate.wording import agreeing
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue

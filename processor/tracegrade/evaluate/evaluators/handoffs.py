@@ -28,7 +28,7 @@ from tracegrade.evaluate.criteria.tool_names import NameTable, ToolName, ToolNam
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.handoffs_made import handoffs_made
-from tracegrade.evaluate.unknown import sentence
+from tracegrade.evaluate.not_evaluable_reasons import sentence
 from tracegrade.evaluate.wording import MAX_LISTED, agreeing, listed, were
 from tracegrade.model.handoff import Handoff, SeenIn, plain_name
 from tracegrade.model.json_value import JsonValue

@@ -34,11 +34,12 @@ from tracegrade.evaluate.criteria.expected import differences
 from tracegrade.evaluate.criteria.parameters import Concurrency, DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Justification, Score
+from tracegrade.evaluate.not_evaluable_reasons import sentence
 from tracegrade.evaluate.pairing.by_name import with_next_unused
 from tracegrade.evaluate.pairing.step_alignment import Alignment, Made, align
 from tracegrade.evaluate.pairing.steps import Item, PlainStep, Steps, StepsError, steps_in_words
 from tracegrade.evaluate.timeline import Timeline
-from tracegrade.evaluate.unknown import arguments_or_unknown, in_both_readings, sentence
+from tracegrade.evaluate.unknown import arguments_or_unknown, in_both_readings
 from tracegrade.evaluate.wording import MAX_LISTED, listed, were
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing

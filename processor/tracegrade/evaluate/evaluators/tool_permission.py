@@ -20,7 +20,8 @@ from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import NameComparison, NameTable, ToolName
 from tracegrade.evaluate.evaluator import Evaluator, share_of_calls
 from tracegrade.evaluate.evidence import Evidence, Score
-from tracegrade.evaluate.unknown import REDACTED_IN_PART, sentence, unknown_parts
+from tracegrade.evaluate.not_evaluable_reasons import sentence
+from tracegrade.evaluate.unknown import REDACTED_IN_PART, unknown_parts
 from tracegrade.evaluate.wording import MAX_LISTED, all_of, detailed, listed, were
 from tracegrade.model.handoff import plain_name
 from tracegrade.model.range import Range

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tracegrade.assemble.dispositions import CAME_TOO_LATE, LOST, TOO_LATE
+from tracegrade.assemble.dispositions import LOST, reason_text
 from tracegrade.telemetry.conditions import conditions_in
 from tracegrade.telemetry.metrics import METRICS
 from tracegrade.web.render import page
@@ -83,10 +83,7 @@ def show(request: Request) -> Response:
         accepted=numbers.total("tracegrade.receiver.accepted_items", signal="traces"),
         requests=numbers.by("tracegrade.receiver.requests", "outcome", "reason", "signal", "transport"),
         refused=sum(count for (outcome,), count in outcomes if outcome != "accepted"),
-        dispositions=[
-            (fate, CAME_TOO_LATE if fate == TOO_LATE else reason, count, fate in LOST)
-            for (fate, reason), count in dispositions
-        ],
+        dispositions=[(fate, reason_text(fate, reason), count, fate in LOST) for (fate, reason), count in dispositions],
         lost=sum(count for (fate, _), count in dispositions if fate in LOST),
         unread=numbers.total("tracegrade.spans.unread"),
         waiting=numbers.total("tracegrade.spans.open"),
