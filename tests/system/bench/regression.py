@@ -8,10 +8,10 @@ Each stage (`stages.py`) is measured in turns with a fixed piece of work of the 
 one process: its ratio is its CPU time over that of the work just before and after it, and the median over some hundred
 requests counts; when a stage fails all is measured again, in another process, and what fails three times fails. A
 slower machine, another process on the same cores or another interpreter changes both alike, or nearly. What is left is
-small against what is looked for: on busy cores the medians stay within a fifth, most within a tenth. Interpreters (3.11 with and without
-profile-guided optimisation, 3.12, 3.13) and kinds of processors are within a third of their middle, so a build on a
-processor has ratios of its own, and one that was not measured is held against the middle of those that were, with more
-tolerance: half as much again may then be missed.
+small against what is looked for: on busy cores the medians stay within a fifth, most within a tenth. Interpreters (3.11
+with and without profile-guided optimisation, 3.12, 3.13) and kinds of processors are within a third of their middle, so
+a build on a processor has ratios of its own, and one that was not measured is held against the middle of those that
+were, with more tolerance: half as much again may then be missed.
 
 Files are kept in memory where the system has such a folder (/dev/shm): the CPU that a disk costs is the kernel's, and
 differs between disks. Where it has none, the stages that write are shown and not judged.
