@@ -247,6 +247,7 @@ def _values(
     talks = conversation(extraction)
     used, prices = spent_as_judged(talks, Prices(sources.config.traces.prices), stored.trace.cost)
     listed = unread if everything else unread[:_MAX_UNREAD]
+    rules_that_judged = {decision.pair.rule_id for decision in all_decisions}
     return {
         "head": stored.trace,
         "closed": close_reason_text(stored.trace.close_reason),
@@ -263,7 +264,7 @@ def _values(
         "others": _alike(
             pair
             for pair in derived_pairs(replace(read, decisions=all_decisions), rule_set, judged_alike=judged_alike)
-            if pair["rule_id"] not in {decision.pair.rule_id for decision in all_decisions}
+            if pair["rule_id"] not in rules_that_judged
         ),
         "other_rules": not judged_alike,
         "by_shape": by_shape([extraction]),
