@@ -14,7 +14,7 @@ from tracegrade.config import Config
 from tracegrade.model.session import session_trace_id
 from tracegrade.rule.load import load_rules
 from tracegrade.store.incidents import open_incidents
-from tracegrade.web.talks import PRICES_CHANGED
+from tracegrade.web.talks import STEPS_DIFFER
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_costs_are_those_of_when_it_was_judged_also_after_prices_have_changed(tm
         session = _text(site, f"/sessions/{session_trace_id('default', 'trip-8').hex()}")
     assert trace.count("cost 0.055") == 1
     assert re.findall(r"cost (0\.\d+)", trace) == ["0.055"]
-    assert PRICES_CHANGED in trace
+    assert STEPS_DIFFER in trace
     assert re.findall(r"cost (0\.\d+)", session) == ["0.28", *["0.055"] * 5]
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tracegrade.extract.conversation import Step, Talk
 from tracegrade.model.usage import CostOf, Usage, no_prices
 
-PRICES_CHANGED = "the prices have changed since it was judged, so single steps show no cost"
+STEPS_DIFFER = "by the prices of now the steps do not add up to what was stored, so they show no cost"
 NO_COST = "none was stored when it was judged"
 
 
@@ -72,7 +72,7 @@ def spent_as_judged(talks: Iterable[Talk], prices: CostOf, cost: float | None) -
     if cost is None:
         return used._replace(cost=None, unknown=used.unknown or NO_COST), no_prices
     if used.cost is None or not isclose(used.cost, cost, rel_tol=1e-9):
-        return used._replace(cost=cost, unknown=PRICES_CHANGED), no_prices
+        return used._replace(cost=cost, unknown=STEPS_DIFFER), no_prices
     return used, prices
 
 
